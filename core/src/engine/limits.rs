@@ -1,0 +1,35 @@
+//! Every limit of the engine, each with its reason. All are part of the documented contract.
+
+/// One input, output, message, Attribute, local, event or checkpoint: 1 MiB. Larger things belong into
+/// a store of the application's own, with a reference here.
+pub const VALUE_BYTES: usize = 1 << 20;
+/// Everything one call or one method result carries, encoded: 8 MiB, so that a decision always fits
+/// into an entry (D-56) together with what it changes.
+pub const REQUEST_BYTES: usize = 8 << 20;
+/// A Flow ID, request ID, name, instance key, condition ID, encoding: 255 bytes, so that every key
+/// stays far below what any local store takes.
+pub const NAME_BYTES: usize = 255;
+/// A reason, error type, error detail: 16 KiB. Longer ones are cut where a Worker sends them.
+pub const TEXT_BYTES: usize = 16 << 10;
+/// Movements of one decision, conditions of one Wait, publications, writes: 10,000.
+pub const ITEMS: usize = 10_000;
+/// A page of a listing.
+pub const PAGE_SIZE: u32 = 1_000;
+/// Any duration: 100 years, in milliseconds. Nothing that is later can overflow a timestamp.
+pub const DURATION_MS: u64 = 100 * 366 * 24 * 3_600 * 1_000;
+/// Active Step executions of one run.
+pub const ACTIVE_STEPS: usize = 100_000;
+/// Tasks on one Worker stream.
+pub const STREAM_SLOTS: u32 = 10_000;
+/// The Step type under which a timeout handler runs. No Step of an application may begin with `$`.
+pub const TIMEOUT_HANDLER_STEP: &str = "$timeoutHandler";
+/// One attempt of a method, unless its options say otherwise: 2 h.
+pub const METHOD_TIMEOUT_MS: u64 = 2 * 3_600 * 1_000;
+/// A closed run is kept for so long, unless the start says otherwise: 7 days.
+pub const RETENTION_MS: u64 = 7 * 24 * 3_600 * 1_000;
+/// A Worker stream is pinged when nothing came from it for so long (D-21).
+pub const PING_INTERVAL_MS: u64 = 5_000;
+/// A Worker stream is dead when nothing came from it for so long (D-21).
+pub const PING_TIMEOUT_MS: u64 = 15_000;
+/// After the cancel request of a drain a result is still accepted for so long (D-21).
+pub const DRAIN_GRACE_MS: u64 = 5_000;

@@ -1,0 +1,15 @@
+//! The data plane: Flows, Steps, attempts, waits, timers, Channels, Attributes, the task queue and the
+//! log appender. One engine lives for one epoch: its construction is the recovery (HA-20).
+
+mod call;
+mod frame;
+mod history;
+mod io;
+pub mod limits;
+mod model;
+
+pub use call::*;
+pub use frame::*;
+pub use history::*;
+pub use io::*;
+pub use model::*;
