@@ -11,9 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut bytes = Vec::new();
     prost_types::FileDescriptorSet::encode(&descriptors, &mut bytes)?;
     std::fs::write(out.join("dex.descriptors"), bytes)?;
-    tonic_prost_build::configure()
-        .boxed("dex.ServerFrame.kind.task")
-        .compile_fds(descriptors)?;
+    tonic_prost_build::configure().boxed("dex.ServerFrame.kind.task").compile_fds(descriptors)?;
     Ok(())
 }
 

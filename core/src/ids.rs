@@ -169,11 +169,7 @@ impl fmt::Display for Name {
 }
 
 impl<C> Encode<C> for Name {
-    fn encode<W: Write>(
-        &self,
-        encoder: &mut Encoder<W>,
-        _: &mut C,
-    ) -> Result<(), EncodeError<W::Error>> {
+    fn encode<W: Write>(&self, encoder: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
         encoder.str(&self.0)?.ok()
     }
 }
@@ -224,11 +220,7 @@ impl fmt::Debug for Blob {
 }
 
 impl<C> Encode<C> for Blob {
-    fn encode<W: Write>(
-        &self,
-        encoder: &mut Encoder<W>,
-        _: &mut C,
-    ) -> Result<(), EncodeError<W::Error>> {
+    fn encode<W: Write>(&self, encoder: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
         encoder.bytes(&self.0)?.ok()
     }
 }

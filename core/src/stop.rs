@@ -104,9 +104,7 @@ impl fmt::Display for StopReason {
             Self::TakeoverFailed => "taking over failed",
             Self::EngineStalled => "the engine gave no sign of life for 30 s",
             Self::StoreNotClosed => "the ended epoch's local store was not closed in time",
-            Self::UnknownOwnWrite => {
-                "the lease carries a write under our identity that we never made"
-            }
+            Self::UnknownOwnWrite => "the lease carries a write under our identity that we never made",
             Self::DevLockReplaced => "dev.lock was replaced while it was held",
             Self::LeaseHeld => "another process holds the lease and lease.failIfHeld is set",
         })

@@ -95,12 +95,7 @@ macro_rules! point_in_time {
 
         impl fmt::Debug for $name {
             fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(
-                    formatter,
-                    "{}.{:06}s",
-                    self.0 / 1_000_000,
-                    self.0 % 1_000_000
-                )
+                write!(formatter, "{}.{:06}s", self.0 / 1_000_000, self.0 % 1_000_000)
             }
         }
     };

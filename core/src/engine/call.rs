@@ -7,9 +7,9 @@ use minicbor::{Decode, Encode};
 use super::frame::AttributeEntry;
 use super::history::HistoryEvent;
 use super::model::{
-    ActiveStepSearch, AttributeWrite, Condition, ConditionResult, Durability, Failure, FlowConfig,
-    FlowError, FlowOutput, FlowStatus, IdReusePolicy, Key, Lineage, Method, MethodOptions,
-    Movement, NamedValue, Publication, Recovery, StopKind, TimeoutPolicy, Value, Wait,
+    ActiveStepSearch, AttributeWrite, Condition, ConditionResult, Durability, Failure, FlowConfig, FlowError,
+    FlowOutput, FlowStatus, IdReusePolicy, Key, Lineage, Method, MethodOptions, Movement, NamedValue,
+    Publication, Recovery, StopKind, TimeoutPolicy, Value, Wait,
 };
 use crate::ids::{MessageId, Name, RunId, StepExecutionId};
 use crate::time::Timestamp;

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use minicbor::{Decode, Encode};
 
 use super::model::{
-    AttributeValue, ConditionResult, Decision, Durability, Effects, Failure, Key, Lineage, Message,
-    Method, NamedValue, RecoveryInfo, Value, Wait,
+    AttributeValue, ConditionResult, Decision, Durability, Effects, Failure, Key, Lineage, Message, Method,
+    NamedValue, RecoveryInfo, Value, Wait,
 };
 use crate::ids::{HandoutId, Name, RunId, StepExecutionId};
 use crate::time::Timestamp;

@@ -7,9 +7,11 @@ mod history;
 mod io;
 pub mod limits;
 mod model;
+mod state;
 
 pub use call::*;
 pub use frame::*;
 pub use history::*;
 pub use io::*;
 pub use model::*;
+pub use state::StateRead;
