@@ -7,7 +7,9 @@ mod history;
 mod io;
 pub mod limits;
 mod model;
+pub mod retry;
 mod state;
+pub mod wait;
 
 pub use call::*;
 pub use frame::*;
