@@ -1,0 +1,168 @@
+//! What a process believes the time to be: four clocks, each with its own offset and rate.
+
+use dexzd_core::time::{Instant, Now, SlowInstant, Timestamp};
+
+use crate::TrueTime;
+use crate::dice::{Dice, Stream};
+
+/// A clock that runs straight from one point on: `reading + (t - since) * (1 + rate)`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Line {
+    since: TrueTime,
+    reading: u64,
+    /// Parts per billion faster than true time; negative is slower.
+    rate_ppb: i64,
+}
+
+const BILLION: i128 = 1_000_000_000;
+
+impl Line {
+    /// Reads `reading` at the beginning of the run.
+    #[must_use]
+    pub const fn new(reading: u64, rate_ppb: i64) -> Self {
+        Self {
+            since: 0,
+            reading,
+            rate_ppb,
+        }
+    }
+
+    /// The reading at a moment not before the last change of this clock.
+    #[must_use]
+    pub fn read(&self, at: TrueTime) -> u64 {
+        let passed = i128::from(at.saturating_sub(self.since));
+        let reading =
+            i128::from(self.reading) + passed * (BILLION + i128::from(self.rate_ppb)) / BILLION;
+        u64::try_from(reading).expect("clocks run forward, for less than 500,000 years")
+    }
+
+    /// The first moment at which it reads at least this; the time of its last change if that is past.
+    #[must_use]
+    pub fn when(&self, reading: u64) -> TrueTime {
+        if reading <= self.reading {
+            return self.since;
+        }
+        let wanted = i128::from(reading - self.reading);
+        let rate = BILLION + i128::from(self.rate_ppb);
+        let passed = (wanted * BILLION + rate - 1) / rate;
+        let passed = u64::try_from(passed).unwrap_or(u64::MAX);
+        self.since.saturating_add(passed)
+    }
+
+    /// Jumps by so many microseconds, at this moment.
+    pub fn step(&mut self, at: TrueTime, by: i64) {
+        self.reading = self.read(at).saturating_add_signed(by);
+        self.since = at;
+    }
+}
+
+/// The clocks of one process, as its shell reads them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Clocks {
+    /// What a lease holder believes: the faster one.
+    pub instant: Line,
+    /// What a lease candidate believes: the slower one.
+    pub slow: Line,
+    /// The wall clock.
+    pub wall: Line,
+}
+
+/// Wall clocks begin here: 2026-01-01, in microseconds since the Unix epoch.
+pub const WALL_ORIGIN: u64 = 1_767_225_600_000_000;
+
+impl Clocks {
+    /// True time, with an origin of its own for each clock.
+    #[must_use]
+    pub const fn exact() -> Self {
+        Self {
+            instant: Line::new(1_000_000, 0),
+            slow: Line::new(2_000_000, 0),
+            wall: Line::new(WALL_ORIGIN, 0),
+        }
+    }
+
+    /// Random origins; both monotonic clocks within `drift_ppb` of true time, the holder's not slower
+    /// than the candidate's; the wall clock within `skew_us` of the truth.
+    pub fn draw(dice: &mut Dice, process: u8, drift_ppb: u64, skew_us: u64) -> Self {
+        let stream = Stream::Clock(process);
+        let mut rate = |kind| {
+            let drawn = dice.below(stream, kind, 2 * drift_ppb + 1);
+            i64::try_from(drawn).expect("drifts are small")
+                - i64::try_from(drift_ppb).expect("small")
+        };
+        let (first, second) = (rate("rate"), rate("rate"));
+        let wall_rate = rate("wall_rate");
+        let instant_origin = dice.below(stream, "origin", 1 << 40);
+        let slow_origin = dice.below(stream, "origin", 1 << 40);
+        let skew = dice.below(stream, "skew", 2 * skew_us + 1);
+        Self {
+            instant: Line::new(instant_origin, first.max(second)),
+            slow: Line::new(slow_origin, first.min(second)),
+            wall: Line::new(WALL_ORIGIN + skew - skew_us, wall_rate),
+        }
+    }
+
+    /// All readings of one look.
+    #[must_use]
+    pub fn now(&self, at: TrueTime) -> Now {
+        Now {
+            instant: Instant::from_micros(self.instant.read(at)),
+            slow: SlowInstant::from_micros(self.slow.read(at)),
+            wall: Timestamp::from_micros(self.wall.read(at)),
+        }
+    }
+
+    /// When the holder's clock shows at least this.
+    #[must_use]
+    pub fn when_instant(&self, instant: Instant) -> TrueTime {
+        self.instant.when(instant.as_micros())
+    }
+
+    /// A pause of the machine that these clocks did not count, ending at this moment. Readings
+    /// never go back: the pause must have lasted at least as long.
+    pub fn uncounted_pause(&mut self, at: TrueTime, lasted: u64, wall_counts: bool) {
+        let back = -i64::try_from(lasted).expect("pauses are short");
+        self.instant.step(at, back);
+        self.slow.step(at, back);
+        if !wall_counts {
+            self.wall.step(at, back);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Clocks, Line};
+    use crate::dice::Dice;
+
+    #[test]
+    fn a_line_and_its_inverse_agree() {
+        for rate in [-80_000_000, -1, 0, 1, 333, 80_000_000] {
+            let line = Line::new(1_234_567, rate);
+            for reading in [0, 1_234_567, 1_234_568, 2_000_000, 3_600_000_000] {
+                let at = line.when(reading);
+                assert!(line.read(at) >= reading);
+                assert!(at == 0 || line.read(at - 1) < reading);
+            }
+        }
+    }
+
+    #[test]
+    fn a_step_moves_the_reading_and_keeps_the_rate() {
+        let mut line = Line::new(100, 0);
+        line.step(50, -30);
+        assert_eq!(line.read(50), 120);
+        assert_eq!(line.read(60), 130);
+        assert_eq!(line.when(130), 60);
+    }
+
+    #[test]
+    fn the_holders_clock_is_never_slower_than_the_candidates() {
+        let mut dice = Dice::from_seed(3);
+        for _ in 0..1_000 {
+            let clocks = Clocks::draw(&mut dice, 0, 50_000_000, 5_000_000);
+            let passed = |line: &Line| line.read(1_000_000_000) - line.read(0);
+            assert!(passed(&clocks.instant) >= passed(&clocks.slow));
+        }
+    }
+}

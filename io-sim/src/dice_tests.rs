@@ -1,0 +1,76 @@
+use super::{Dice, Script, Stream};
+
+fn sample(dice: &mut Dice) -> Vec<u64> {
+    (0..20)
+        .flat_map(|_| {
+            [
+                dice.below(Stream::Store, "latency", 1_000),
+                u64::from(dice.chance(Stream::Crash, "now", 300_000)),
+                dice.weighted(Stream::Workload, "call", &[5, 0, 3]) as u64,
+                dice.seed(Stream::Jitter(1), "process"),
+            ]
+        })
+        .collect()
+}
+
+#[test]
+fn equal_seeds_give_equal_draws_and_others_do_not() {
+    let drawn = sample(&mut Dice::from_seed(7));
+    assert_eq!(drawn, sample(&mut Dice::from_seed(7)));
+    assert_ne!(drawn, sample(&mut Dice::from_seed(8)));
+}
+
+#[test]
+fn a_draw_in_one_stream_does_not_reshuffle_another() {
+    let mut plain = Dice::from_seed(7);
+    let mut busy = Dice::from_seed(7);
+    for _ in 0..100 {
+        busy.below(Stream::Network, "delay", 50);
+    }
+    assert_eq!(
+        plain.below(Stream::Store, "latency", 1_000_000),
+        busy.below(Stream::Store, "latency", 1_000_000)
+    );
+}
+
+#[test]
+fn a_run_repeats_from_its_decision_log() {
+    let mut first = Dice::from_seed(7);
+    let drawn = sample(&mut first);
+    let script = Script::parse(&first.written()).expect("our own log");
+    let mut second = Dice::from_script(script);
+    assert_eq!(drawn, sample(&mut second));
+    assert_eq!(first.written(), second.written());
+}
+
+#[test]
+fn a_draw_beyond_the_log_is_the_calm_one() {
+    let mut dice = Dice::from_script(Script::parse("# cut\n\nstore latency 10 4\n").expect("log"));
+    assert_eq!(dice.below(Stream::Store, "latency", 10), 4);
+    assert_eq!(dice.below(Stream::Store, "latency", 10), 0);
+    assert!(!dice.chance(Stream::Crash, "now", 999_999));
+}
+
+#[test]
+fn a_choice_that_no_longer_exists_becomes_the_last_one() {
+    let mut dice = Dice::from_script(Script::parse("store latency 10 9").expect("log"));
+    assert_eq!(dice.below(Stream::Store, "latency", 3), 2);
+}
+
+#[test]
+fn a_bad_line_is_named() {
+    let error = Script::parse("store latency 10 4\nstore latency x").expect_err("three words");
+    assert_eq!(
+        error,
+        "line 2 of the decision log is \"store latency x\": it must be a stream, a kind, the number of \
+         alternatives and the one chosen"
+    );
+}
+
+#[test]
+fn a_weight_of_zero_is_never_chosen() {
+    let mut dice = Dice::from_seed(1);
+    for _ in 0..1_000 {
+        assert_ne!(dice.weighted(Stream::Store, "fate", &[1, 0, 1]), 1);
+    }
+}

@@ -1,0 +1,181 @@
+//! What happened: a rolling hash over every event for machines, lines for people.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fmt;
+
+use minicbor::Encode;
+use minicbor::encode::Write;
+
+use crate::TrueTime;
+
+/// Lines kept when a run is watched.
+const KEPT_LINES: usize = 400;
+
+/// Equal runs have equal traces; the hash covers time, place, input and outputs of every event.
+#[derive(Debug)]
+pub struct Trace {
+    hash: u64,
+    events: u64,
+    lines: Option<VecDeque<String>>,
+    checkpoints: Vec<u64>,
+}
+
+impl Trace {
+    /// Without lines: for thousands of seeds.
+    #[must_use]
+    pub fn quiet() -> Self {
+        Self {
+            hash: 0x9e37_79b9_7f4a_7c15,
+            events: 0,
+            lines: None,
+            checkpoints: Vec::new(),
+        }
+    }
+
+    /// With lines and a hash per event: for the one seed a person looks at.
+    #[must_use]
+    pub fn watched() -> Self {
+        Self {
+            lines: Some(VecDeque::new()),
+            ..Self::quiet()
+        }
+    }
+
+    /// Begins the record of one event.
+    pub fn event(&mut self, at: TrueTime, place: u64) {
+        if self.lines.is_some() {
+            self.checkpoints.push(self.hash);
+        }
+        self.events += 1;
+        self.mix(at);
+        self.mix(place);
+    }
+
+    /// Adds an input or output to the event begun last.
+    pub fn add<T: Encode<()>>(&mut self, value: &T) {
+        let mut sink = Sink(self.hash);
+        minicbor::encode(value, &mut sink).expect("the sink takes everything");
+        self.hash = sink.0;
+    }
+
+    /// Adds a number to the event begun last.
+    pub fn mix(&mut self, number: u64) {
+        self.hash = mixed(self.hash, number);
+    }
+
+    /// Adds a line for people; it is made only if somebody looks.
+    pub fn line(&mut self, at: TrueTime, line: impl FnOnce() -> String) {
+        if let Some(lines) = &mut self.lines {
+            if lines.len() == KEPT_LINES {
+                lines.pop_front();
+            }
+            let text = line();
+            lines.push_back(format!(
+                "{:>6}.{:06} {text}",
+                at / 1_000_000,
+                at % 1_000_000
+            ));
+        }
+    }
+
+    /// Whether somebody looks.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.lines.is_some()
+    }
+
+    /// Of everything so far.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// How many events there were.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The first event (from 0) at which two watched runs of one seed differ.
+    #[must_use]
+    pub fn first_difference(&self, other: &Self) -> Option<usize> {
+        if self.hash == other.hash {
+            return None;
+        }
+        let differs = self
+            .checkpoints
+            .iter()
+            .zip(&other.checkpoints)
+            .position(|(one, two)| one != two);
+        let shorter = self.checkpoints.len().min(other.checkpoints.len());
+        Some(differs.unwrap_or(shorter).saturating_sub(1))
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in self.lines.iter().flatten() {
+            writeln!(formatter, "{line}")?;
+        }
+        Ok(())
+    }
+}
+
+struct Sink(u64);
+
+impl Write for Sink {
+    type Error = Infallible;
+
+    fn write_all(&mut self, bytes: &[u8]) -> Result<(), Infallible> {
+        let mut chunks = bytes.chunks_exact(8);
+        for chunk in &mut chunks {
+            let number = u64::from_le_bytes(chunk.try_into().expect("8 bytes"));
+            self.0 = mixed(self.0, number);
+        }
+        let mut last = [0; 8];
+        let rest = chunks.remainder();
+        last[..rest.len()].copy_from_slice(rest);
+        self.0 = mixed(
+            self.0,
+            u64::from_le_bytes(last) ^ (bytes.len() as u64) << 56,
+        );
+        Ok(())
+    }
+}
+
+fn mixed(hash: u64, number: u64) -> u64 {
+    let product = u128::from(hash ^ number) * u128::from(0xa076_1d64_78bd_642f_u64);
+    let folded = u64::try_from((product >> 64) ^ (product & u128::from(u64::MAX)));
+    folded.expect("both halves have 64 bits") ^ hash.rotate_left(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Trace;
+
+    #[test]
+    fn equal_events_give_equal_hashes_and_a_difference_is_found() {
+        let run = |odd: u64| {
+            let mut trace = Trace::watched();
+            for event in 0..10_u64 {
+                trace.event(event * 10, 1);
+                trace.add(&(event, "same"));
+                trace.mix(if event == 6 { odd } else { 0 });
+            }
+            trace
+        };
+        assert_eq!(run(0).hash(), run(0).hash());
+        assert_eq!(run(0).first_difference(&run(0)), None);
+        assert_eq!(run(0).first_difference(&run(1)), Some(6));
+    }
+
+    #[test]
+    fn lines_are_made_only_when_watched() {
+        let mut quiet = Trace::quiet();
+        quiet.line(0, || unreachable!("nobody looks"));
+        let mut watched = Trace::watched();
+        watched.line(1_500_000, || "p0 starts".to_owned());
+        assert_eq!(watched.to_string(), "     1.500000 p0 starts\n");
+    }
+}
