@@ -20,19 +20,14 @@ impl Line {
     /// Reads `reading` at the beginning of the run.
     #[must_use]
     pub const fn new(reading: u64, rate_ppb: i64) -> Self {
-        Self {
-            since: 0,
-            reading,
-            rate_ppb,
-        }
+        Self { since: 0, reading, rate_ppb }
     }
 
     /// The reading at a moment not before the last change of this clock.
     #[must_use]
     pub fn read(&self, at: TrueTime) -> u64 {
         let passed = i128::from(at.saturating_sub(self.since));
-        let reading =
-            i128::from(self.reading) + passed * (BILLION + i128::from(self.rate_ppb)) / BILLION;
+        let reading = i128::from(self.reading) + passed * (BILLION + i128::from(self.rate_ppb)) / BILLION;
         u64::try_from(reading).expect("clocks run forward, for less than 500,000 years")
     }
 
@@ -87,8 +82,7 @@ impl Clocks {
         let stream = Stream::Clock(process);
         let mut rate = |kind| {
             let drawn = dice.below(stream, kind, 2 * drift_ppb + 1);
-            i64::try_from(drawn).expect("drifts are small")
-                - i64::try_from(drift_ppb).expect("small")
+            i64::try_from(drawn).expect("drifts are small") - i64::try_from(drift_ppb).expect("small")
         };
         let (first, second) = (rate("rate"), rate("rate"));
         let wall_rate = rate("wall_rate");

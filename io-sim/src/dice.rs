@@ -94,12 +94,7 @@ pub struct Decision {
 
 impl fmt::Display for Decision {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            stream,
-            kind,
-            alternatives,
-            chosen,
-        } = self;
+        let Self { stream, kind, alternatives, chosen } = self;
         write!(formatter, "{stream} {kind} {alternatives} {chosen}")
     }
 }
@@ -135,19 +130,13 @@ impl Script {
                     index + 1
                 )
             })?;
-            script
-                .choices
-                .entry((words[0].to_owned(), words[1].to_owned()))
-                .or_default()
-                .push_back(chosen);
+            script.choices.entry((words[0].to_owned(), words[1].to_owned())).or_default().push_back(chosen);
         }
         Ok(script)
     }
 
     fn next(&mut self, stream: Stream, kind: &str) -> Option<u64> {
-        self.choices
-            .get_mut(&(stream.to_string(), kind.to_owned()))
-            .and_then(VecDeque::pop_front)
+        self.choices.get_mut(&(stream.to_string(), kind.to_owned())).and_then(VecDeque::pop_front)
     }
 }
 
@@ -163,23 +152,15 @@ impl Dice {
     /// Equal seeds give equal runs.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
-        let generators = (0..STREAMS)
-            .map(|slot| Rng::new(stream_seed(seed, Stream::from_slot(slot))))
-            .collect();
-        Self {
-            generators,
-            script: None,
-            log: Vec::new(),
-        }
+        let generators =
+            (0..STREAMS).map(|slot| Rng::new(stream_seed(seed, Stream::from_slot(slot)))).collect();
+        Self { generators, script: None, log: Vec::new() }
     }
 
     /// Follows a written log; draws that it does not cover are 0.
     #[must_use]
     pub fn from_script(script: Script) -> Self {
-        Self {
-            script: Some(script),
-            ..Self::from_seed(0)
-        }
+        Self { script: Some(script), ..Self::from_seed(0) }
     }
 
     /// Uniform in `0..alternatives`, which must not be empty.
@@ -256,19 +237,8 @@ impl Dice {
         text
     }
 
-    fn record(
-        &mut self,
-        stream: Stream,
-        kind: &'static str,
-        alternatives: u64,
-        chosen: u64,
-    ) -> u64 {
-        self.log.push(Decision {
-            stream,
-            kind,
-            alternatives,
-            chosen,
-        });
+    fn record(&mut self, stream: Stream, kind: &'static str, alternatives: u64, chosen: u64) -> u64 {
+        self.log.push(Decision { stream, kind, alternatives, chosen });
         chosen
     }
 }

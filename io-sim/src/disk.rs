@@ -37,12 +37,7 @@ pub struct Disk {
 
 impl Default for Disk {
     fn default() -> Self {
-        Self {
-            files: BTreeMap::new(),
-            capacity: usize::MAX,
-            failing_syncs: 0,
-            syncs: 0,
-        }
+        Self { files: BTreeMap::new(), capacity: usize::MAX, failing_syncs: 0, syncs: 0 }
     }
 }
 
@@ -91,9 +86,7 @@ impl Disk {
     /// What a file would hold if the power failed in the worst way now.
     #[must_use]
     pub fn durable(&self, file: &Name) -> &[u8] {
-        self.files
-            .get(file)
-            .map_or(&[], |content| &content.bytes[..content.synced])
+        self.files.get(file).map_or(&[], |content| &content.bytes[..content.synced])
     }
 
     /// Cuts a file, durably: recovery removes a torn tail.
@@ -169,10 +162,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_takes_what_fits_and_says_so() {
-        let mut disk = Disk {
-            capacity: 6,
-            ..Disk::default()
-        };
+        let mut disk = Disk { capacity: 6, ..Disk::default() };
         assert_eq!(disk.append(&file(), b"1234"), Ok(()));
         assert_eq!(disk.append(&file(), b"5678"), Err(DiskError::Full));
         assert_eq!(disk.read(&file()), b"123456");
@@ -180,10 +170,7 @@ mod tests {
 
     #[test]
     fn a_failed_sync_is_not_mended_by_another() {
-        let mut disk = Disk {
-            failing_syncs: 1,
-            ..Disk::default()
-        };
+        let mut disk = Disk { failing_syncs: 1, ..Disk::default() };
         disk.append(&file(), b"x").expect("room");
         assert_eq!(disk.sync(&file()), Err(DiskError::SyncFailed));
         assert_eq!(disk.sync(&file()), Err(DiskError::SyncFailed));

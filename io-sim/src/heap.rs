@@ -48,11 +48,7 @@ impl<E> Ord for Entry<E> {
 
 impl<E> Default for EventHeap<E> {
     fn default() -> Self {
-        Self {
-            now: 0,
-            inserted: 0,
-            heap: BinaryHeap::new(),
-        }
+        Self { now: 0, inserted: 0, heap: BinaryHeap::new() }
     }
 }
 
@@ -65,11 +61,7 @@ impl<E> EventHeap<E> {
 
     /// Adds an event; one in the past happens now.
     pub fn push(&mut self, at: TrueTime, event: E) {
-        let entry = Entry {
-            at: at.max(self.now),
-            number: self.inserted,
-            event,
-        };
+        let entry = Entry { at: at.max(self.now), number: self.inserted, event };
         self.inserted += 1;
         self.heap.push(Reverse(entry));
     }
@@ -113,11 +105,7 @@ mod tests {
         assert_eq!(heap.next_at(), Some(3));
         assert_eq!(heap.pop(), Some((3, 'a')));
         heap.push(1, 'x');
-        assert_eq!(
-            heap.pop(),
-            Some((3, 'x')),
-            "an event in the past happens now"
-        );
+        assert_eq!(heap.pop(), Some((3, 'x')), "an event in the past happens now");
         assert_eq!(heap.pop(), Some((5, 'b')));
         assert_eq!(heap.pop(), Some((5, 'c')));
         assert_eq!(heap.pop(), None);

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use dexzd_core::engine::Change;
+use std::ops::Bound;
+
+use dexzd_core::engine::{Change, StateRead};
 use dexzd_core::log::LogEnd;
 
 use crate::dice::{Dice, Stream};
@@ -27,11 +29,7 @@ pub struct LocalStore {
 impl LocalStore {
     /// Applies one entry, whole.
     pub fn apply(&mut self, end: LogEnd, changes: Vec<Change>) {
-        assert_eq!(
-            end.position,
-            self.end.position.next(),
-            "entries are applied in order, each once"
-        );
+        assert_eq!(end.position, self.end.position.next(), "entries are applied in order, each once");
         apply_to(&mut self.records, &changes);
         self.end = end;
         self.since_flush.push_back((end, changes));
@@ -72,6 +70,24 @@ impl LocalStore {
     }
 }
 
+impl StateRead for LocalStore {
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.records.get(key).cloned()
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) {
+        if from >= to {
+            return;
+        }
+        let range = (Bound::Included(from), Bound::Excluded(to));
+        for (key, value) in self.records.range::<[u8], _>(range) {
+            if !visit(key, value) {
+                return;
+            }
+        }
+    }
+}
+
 /// Applies the changes of one entry, in order.
 pub fn apply_to(records: &mut Records, changes: &[Change]) {
     for change in changes {
@@ -95,17 +111,11 @@ mod tests {
     use dexzd_core::log::{Chain, LogEnd};
 
     fn end(position: u64) -> LogEnd {
-        LogEnd {
-            position: Position(position),
-            chain: Chain([u8::try_from(position).expect("few"); 32]),
-        }
+        LogEnd { position: Position(position), chain: Chain([u8::try_from(position).expect("few"); 32]) }
     }
 
     fn set(value: u8) -> Vec<Change> {
-        vec![Change {
-            key: b"k".to_vec(),
-            value: Some(vec![value]),
-        }]
+        vec![Change { key: b"k".to_vec(), value: Some(vec![value]) }]
     }
 
     #[test]
@@ -122,11 +132,7 @@ mod tests {
             }
             store.crash(&mut Dice::from_seed(seed));
             let position = store.end().position.0;
-            assert_eq!(
-                store.end(),
-                end(position),
-                "the chain goes with the position"
-            );
+            assert_eq!(store.end(), end(position), "the chain goes with the position");
             assert_eq!(u64::from(store.records()[&b"k".to_vec()][0]), position);
             seen.insert(position);
         }
@@ -139,13 +145,7 @@ mod tests {
         store.apply(end(1), set(1));
         store.flush();
         store.crash(&mut Dice::from_seed(1));
-        store.apply(
-            end(2),
-            vec![Change {
-                key: b"k".to_vec(),
-                value: None,
-            }],
-        );
+        store.apply(end(2), vec![Change { key: b"k".to_vec(), value: None }]);
         assert!(store.records().is_empty());
     }
 }

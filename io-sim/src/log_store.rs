@@ -35,12 +35,7 @@ impl DiskLog {
         let file = Name::from("log");
         let (entries, length) = frames(disk.read(&file));
         disk.truncate(&file, length);
-        Self {
-            file,
-            mode,
-            entries,
-            unsynced: false,
-        }
+        Self { file, mode, entries, unsynced: false }
     }
 
     /// The entries that would be there after a power loss now, in order from position 1.
@@ -54,12 +49,7 @@ impl DiskLog {
     ///
     /// # Errors
     /// The outcome, if that is already settled.
-    pub fn begin(
-        &mut self,
-        disk: &mut Disk,
-        position: Position,
-        entry: &Blob,
-    ) -> Result<(), WriteOutcome> {
+    pub fn begin(&mut self, disk: &mut Disk, position: Position, entry: &Blob) -> Result<(), WriteOutcome> {
         let next = self.entries.len() as u64 + 1;
         if position.0 < next {
             return Err(WriteOutcome::Refused);
@@ -87,24 +77,17 @@ impl DiskLog {
         if self.mode == SyncMode::Strict && disk.sync(&self.file).is_err() {
             return WriteOutcome::LocalFailure;
         }
-        WriteOutcome::Done {
-            version: version(self.entries.len() as u64),
-        }
+        WriteOutcome::Done { version: version(self.entries.len() as u64) }
     }
 
     /// The entry at a position.
     #[must_use]
     pub fn read(&self, position: Position) -> ReadOutcome {
         let index = usize::try_from(position.0).expect("positions are small");
-        match index
-            .checked_sub(1)
-            .and_then(|index| self.entries.get(index))
-        {
-            Some(entry) => ReadOutcome::Found {
-                version: version(position.0),
-                body: entry.clone(),
-                stamp_ms: None,
-            },
+        match index.checked_sub(1).and_then(|index| self.entries.get(index)) {
+            Some(entry) => {
+                ReadOutcome::Found { version: version(position.0), body: entry.clone(), stamp_ms: None }
+            }
             None => ReadOutcome::Missing,
         }
     }
@@ -185,10 +168,7 @@ mod tests {
             assert!((2..=3).contains(&log.len()));
             kept[log.len() - 2] += 1;
             let next = u8::try_from(log.len()).expect("few") + 1;
-            assert!(matches!(
-                write(&mut log, &mut disk, next),
-                WriteOutcome::Done { .. }
-            ));
+            assert!(matches!(write(&mut log, &mut disk, next), WriteOutcome::Done { .. }));
             assert_eq!(DiskLog::durable_entries(&disk).len(), usize::from(next));
         }
         assert!(kept[0] > 0 && kept[1] > 0, "both ends were seen: {kept:?}");
@@ -225,9 +205,6 @@ mod tests {
         write(&mut log, &mut disk, 1);
         assert_eq!(disk.syncs(), 0);
         disk.process_crash();
-        assert_eq!(
-            DiskLog::open(&mut disk, SyncMode::ProcessCrashSafe).len(),
-            1
-        );
+        assert_eq!(DiskLog::open(&mut disk, SyncMode::ProcessCrashSafe).len(), 1);
     }
 }

@@ -75,9 +75,7 @@ impl Store {
             }
             Operation::Delete => {
                 self.objects.remove(key);
-                StoreAnswer::Write(WriteOutcome::Done {
-                    version: version(0),
-                })
+                StoreAnswer::Write(WriteOutcome::Done { version: version(0) })
             }
             Operation::List => StoreAnswer::Listing(
                 self.objects
@@ -125,9 +123,7 @@ impl Store {
             stamp_ms: wall_ms.saturating_add_signed(self.skew_ms) / 1_000 * 1_000,
         };
         self.objects.insert(key.clone(), object);
-        WriteOutcome::Done {
-            version: version(self.versions),
-        }
+        WriteOutcome::Done { version: version(self.versions) }
     }
 }
 
@@ -146,9 +142,7 @@ mod tests {
     }
 
     fn done(number: u64) -> StoreAnswer {
-        StoreAnswer::Write(WriteOutcome::Done {
-            version: version(number),
-        })
+        StoreAnswer::Write(WriteOutcome::Done { version: version(number) })
     }
 
     const REFUSED: StoreAnswer = StoreAnswer::Write(WriteOutcome::Refused);
@@ -157,17 +151,13 @@ mod tests {
     fn conditions_hold() {
         let mut store = Store::default();
         let key = Name::from("n/lease");
-        let update = |number, text| Operation::Update {
-            expected: version(number),
-            body: body(text),
-        };
+        let update = |number, text| Operation::Update { expected: version(number), body: body(text) };
         assert_eq!(store.apply(0, &key, update(1, "early")), REFUSED);
         assert_eq!(store.apply(0, &key, Operation::Create(body("a"))), done(1));
         assert_eq!(store.apply(0, &key, Operation::Create(body("b"))), REFUSED);
         assert_eq!(store.apply(0, &key, update(1, "b")), done(2));
         assert_eq!(store.apply(0, &key, update(1, "c")), REFUSED);
-        let StoreAnswer::Read(ReadOutcome::Found { body: found, .. }) =
-            store.apply(0, &key, Operation::Read)
+        let StoreAnswer::Read(ReadOutcome::Found { body: found, .. }) = store.apply(0, &key, Operation::Read)
         else {
             panic!("the object is there");
         };
@@ -176,10 +166,7 @@ mod tests {
 
     #[test]
     fn a_store_that_ignores_conditions_takes_everything() {
-        let mut store = Store {
-            ignores_conditions: true,
-            ..Store::default()
-        };
+        let mut store = Store { ignores_conditions: true, ..Store::default() };
         let key = Name::from("k");
         assert_eq!(store.apply(0, &key, Operation::Create(body("a"))), done(1));
         assert_eq!(store.apply(0, &key, Operation::Create(body("b"))), done(2));

@@ -25,21 +25,13 @@ impl Trace {
     /// Without lines: for thousands of seeds.
     #[must_use]
     pub fn quiet() -> Self {
-        Self {
-            hash: 0x9e37_79b9_7f4a_7c15,
-            events: 0,
-            lines: None,
-            checkpoints: Vec::new(),
-        }
+        Self { hash: 0x9e37_79b9_7f4a_7c15, events: 0, lines: None, checkpoints: Vec::new() }
     }
 
     /// With lines and a hash per event: for the one seed a person looks at.
     #[must_use]
     pub fn watched() -> Self {
-        Self {
-            lines: Some(VecDeque::new()),
-            ..Self::quiet()
-        }
+        Self { lines: Some(VecDeque::new()), ..Self::quiet() }
     }
 
     /// Begins the record of one event.
@@ -71,11 +63,7 @@ impl Trace {
                 lines.pop_front();
             }
             let text = line();
-            lines.push_back(format!(
-                "{:>6}.{:06} {text}",
-                at / 1_000_000,
-                at % 1_000_000
-            ));
+            lines.push_back(format!("{:>6}.{:06} {text}", at / 1_000_000, at % 1_000_000));
         }
     }
 
@@ -103,11 +91,7 @@ impl Trace {
         if self.hash == other.hash {
             return None;
         }
-        let differs = self
-            .checkpoints
-            .iter()
-            .zip(&other.checkpoints)
-            .position(|(one, two)| one != two);
+        let differs = self.checkpoints.iter().zip(&other.checkpoints).position(|(one, two)| one != two);
         let shorter = self.checkpoints.len().min(other.checkpoints.len());
         Some(differs.unwrap_or(shorter).saturating_sub(1))
     }
@@ -136,10 +120,7 @@ impl Write for Sink {
         let mut last = [0; 8];
         let rest = chunks.remainder();
         last[..rest.len()].copy_from_slice(rest);
-        self.0 = mixed(
-            self.0,
-            u64::from_le_bytes(last) ^ (bytes.len() as u64) << 56,
-        );
+        self.0 = mixed(self.0, u64::from_le_bytes(last) ^ (bytes.len() as u64) << 56);
         Ok(())
     }
 }

@@ -41,12 +41,7 @@ impl Fate {
     /// Lands and is answered after these times.
     #[must_use]
     pub const fn calm(lands_after: TrueTime, answered_after: TrueTime) -> Self {
-        Self {
-            lands_after: Some(lands_after),
-            heard: Heard::Answer {
-                after: answered_after,
-            },
-        }
+        Self { lands_after: Some(lands_after), heard: Heard::Answer { after: answered_after } }
     }
 }
 
@@ -62,20 +57,11 @@ pub fn fate(dice: &mut Dice, faults: &StoreFaults, blacked_out: bool) -> Fate {
         let heard = if dice.chance(stream, "blackout_silent", 500_000) {
             Heard::Nothing
         } else {
-            Heard::Transient {
-                after: request_leg,
-                retry_after_ms: None,
-            }
+            Heard::Transient { after: request_leg, retry_after_ms: None }
         };
-        return Fate {
-            lands_after: None,
-            heard,
-        };
+        return Fate { lands_after: None, heard };
     }
-    let failed = Heard::Transient {
-        after: request_leg + answer_leg,
-        retry_after_ms: None,
-    };
+    let failed = Heard::Transient { after: request_leg + answer_leg, retry_after_ms: None };
     let weights = [
         crate::dice::MILLION,
         faults.transient,
@@ -88,10 +74,7 @@ pub fn fate(dice: &mut Dice, faults: &StoreFaults, blacked_out: bool) -> Fate {
     ];
     match dice.weighted(stream, "fate", &weights) {
         0 => Fate::calm(request_leg, answer_leg),
-        1 => Fate {
-            lands_after: None,
-            heard: failed,
-        },
+        1 => Fate { lands_after: None, heard: failed },
         2 => Fate {
             lands_after: None,
             heard: Heard::Transient {
@@ -99,38 +82,19 @@ pub fn fate(dice: &mut Dice, faults: &StoreFaults, blacked_out: bool) -> Fate {
                 retry_after_ms: Some(dice.between(stream, "retry_after", 10, 2_000)),
             },
         },
-        3 => Fate {
-            lands_after: None,
-            heard: Heard::Nothing,
-        },
+        3 => Fate { lands_after: None, heard: Heard::Nothing },
         4 => Fate {
             lands_after: Some(request_leg),
-            heard: if dice.chance(stream, "silent", 500_000) {
-                Heard::Nothing
-            } else {
-                failed
-            },
+            heard: if dice.chance(stream, "silent", 500_000) { Heard::Nothing } else { failed },
         },
         5 => Fate {
             lands_after: Some(dice.between(stream, "landing", request_leg, LATEST_LANDING)),
-            heard: if dice.chance(stream, "silent", 500_000) {
-                Heard::Nothing
-            } else {
-                failed
-            },
+            heard: if dice.chance(stream, "silent", 500_000) { Heard::Nothing } else { failed },
         },
-        6 => Fate {
-            lands_after: None,
-            heard: Heard::Refused {
-                after: request_leg + answer_leg,
-            },
-        },
-        _ => Fate {
-            lands_after: Some(request_leg),
-            heard: Heard::Refused {
-                after: request_leg + answer_leg,
-            },
-        },
+        6 => Fate { lands_after: None, heard: Heard::Refused { after: request_leg + answer_leg } },
+        _ => {
+            Fate { lands_after: Some(request_leg), heard: Heard::Refused { after: request_leg + answer_leg } }
+        }
     }
 }
 
@@ -158,12 +122,7 @@ mod tests {
             let drawn = fate(&mut dice, &StoreFaults::none(), false);
             assert!(matches!(
                 drawn,
-                Fate {
-                    lands_after: Some(1_000..=20_000),
-                    heard: Heard::Answer {
-                        after: 1_000..=20_000
-                    },
-                }
+                Fate { lands_after: Some(1_000..=20_000), heard: Heard::Answer { after: 1_000..=20_000 } }
             ));
         }
     }
@@ -171,20 +130,14 @@ mod tests {
     #[test]
     fn an_empty_decision_log_is_fine_weather() {
         let mut dice = Dice::from_script(Script::default());
-        assert_eq!(
-            fate(&mut dice, &StoreFaults::all(), false),
-            Fate::calm(1_000, 1_000)
-        );
+        assert_eq!(fate(&mut dice, &StoreFaults::all(), false), Fate::calm(1_000, 1_000));
     }
 
     #[test]
     fn nothing_lands_in_a_blackout() {
         let mut dice = Dice::from_seed(1);
         for _ in 0..100 {
-            assert_eq!(
-                fate(&mut dice, &StoreFaults::none(), true).lands_after,
-                None
-            );
+            assert_eq!(fate(&mut dice, &StoreFaults::none(), true).lands_after, None);
         }
     }
 }
