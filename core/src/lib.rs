@@ -20,9 +20,13 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod backoff;
 pub mod engine;
+pub mod gate;
 pub mod ids;
+pub mod lease;
 pub mod log;
+pub mod node;
 pub mod rng;
 pub mod stop;
 pub mod store;

@@ -1,0 +1,10 @@
+//! The control plane of one process: the lease, the roles, recovery's order, shutdown.
+//!
+//! It has its own thread and its own connection to the store: nothing that the data plane does can delay
+//! a renewal. The two talk by messages only; the gate is the one thing that both can see (D-47).
+
+mod io;
+mod role;
+
+pub use io::{Input, NodeConfig, NodeEvent, NodeTimer, OpenLog, Output};
+pub use role::{Role, TRANSITIONS, Trigger};

@@ -1,0 +1,194 @@
+//! The roles of a process and the one table of what moves it between them.
+
+use minicbor::{Decode, Encode};
+
+/// What a process is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Role {
+    /// It wants the lease.
+    #[n(0)]
+    Waiting,
+    /// It shuts down and waits for what becomes of its last lease write (D-29).
+    #[n(1)]
+    Withdrawing,
+    /// It holds the lease; the data plane reads the log to its end and writes the fence (D-41, D-42).
+    #[n(2)]
+    Opening,
+    /// The fence was accepted; the lease is proven once more (D-42).
+    #[n(3)]
+    Confirming,
+    /// The engine fails what earlier epochs left running (HA-20).
+    #[n(4)]
+    Recovering,
+    /// It serves.
+    #[n(5)]
+    Active,
+    /// It serves, hands out nothing new and waits for running attempts (HA-16).
+    #[n(6)]
+    Draining,
+    /// Running attempts were asked to cancel; late results still count (D-21).
+    #[n(7)]
+    Interrupting,
+    /// New calls are refused, what was gathered becomes durable (D-18).
+    #[n(8)]
+    Committing,
+    /// Calls and streams end; nothing may leave after that (D-37).
+    #[n(9)]
+    Closing,
+    /// The gate is shut for good; the lease is given back.
+    #[n(10)]
+    Releasing,
+    /// The process ends.
+    #[n(11)]
+    Stopped,
+}
+
+/// What moves a process from one role to another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Trigger {
+    /// The lease was taken.
+    Acquired,
+    /// Nothing is held, and nothing more is tried.
+    Withdrawn,
+    /// SIGTERM.
+    Terminate,
+    /// The fence stands in the log.
+    Fenced,
+    /// A lease write sent after the fence was accepted has landed.
+    Confirmed,
+    /// Recovery is durable.
+    Recovered,
+    /// Nothing runs any more.
+    Drained,
+    /// Everything gathered is durable.
+    Committed,
+    /// Nothing can leave any more.
+    Closed,
+    /// The time given to this role is over.
+    TimedOut,
+    /// The process must stop, and its lease may still be its own: it is given back (D-51, HA-63, D-41).
+    Broken,
+    /// The process must stop, and there is nothing to give back.
+    Lost,
+    /// The release is over.
+    Released,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Self; 12] = [
+        Self::Waiting,
+        Self::Withdrawing,
+        Self::Opening,
+        Self::Confirming,
+        Self::Recovering,
+        Self::Active,
+        Self::Draining,
+        Self::Interrupting,
+        Self::Committing,
+        Self::Closing,
+        Self::Releasing,
+        Self::Stopped,
+    ];
+
+    /// The role after this trigger; `None` if it means nothing here (it came too late).
+    #[must_use]
+    pub fn after(self, trigger: Trigger) -> Option<Self> {
+        TRANSITIONS
+            .iter()
+            .find(|(from, by, _)| *from == self && *by == trigger)
+            .map(|(_, _, to)| *to)
+    }
+
+    /// Whether the health names of the API report SERVING (HA-64): from the end of recovery until the
+    /// release or the end of the lease, drain included.
+    #[must_use]
+    pub const fn is_serving(self) -> bool {
+        match self {
+            Self::Active
+            | Self::Draining
+            | Self::Interrupting
+            | Self::Committing
+            | Self::Closing => true,
+            Self::Waiting
+            | Self::Withdrawing
+            | Self::Opening
+            | Self::Confirming
+            | Self::Recovering
+            | Self::Releasing
+            | Self::Stopped => false,
+        }
+    }
+
+    /// The stable name, as in metric labels and logs.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Withdrawing => "withdrawing",
+            Self::Opening => "opening",
+            Self::Confirming => "confirming",
+            Self::Recovering => "recovering",
+            Self::Active => "active",
+            Self::Draining => "draining",
+            Self::Interrupting => "interrupting",
+            Self::Committing => "committing",
+            Self::Closing => "closing",
+            Self::Releasing => "releasing",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// Every move there is. What is not here does not happen.
+pub const TRANSITIONS: &[(Role, Trigger, Role)] = {
+    use Role::{
+        Active, Closing, Committing, Confirming, Draining, Interrupting, Opening, Recovering,
+        Releasing, Stopped, Waiting, Withdrawing,
+    };
+    use Trigger::{
+        Acquired, Broken, Closed, Committed, Confirmed, Drained, Fenced, Lost, Recovered, Released,
+        Terminate, TimedOut, Withdrawn,
+    };
+    &[
+        (Waiting, Acquired, Opening),
+        (Waiting, Terminate, Withdrawing),
+        (Waiting, Lost, Stopped),
+        (Withdrawing, Withdrawn, Stopped),
+        (Withdrawing, Acquired, Releasing),
+        (Withdrawing, Lost, Stopped),
+        (Opening, Fenced, Confirming),
+        (Opening, Terminate, Closing),
+        (Opening, Broken, Releasing),
+        (Opening, Lost, Stopped),
+        (Confirming, Confirmed, Recovering),
+        (Confirming, Terminate, Closing),
+        (Confirming, Broken, Releasing),
+        (Confirming, Lost, Stopped),
+        (Recovering, Recovered, Active),
+        (Recovering, Terminate, Closing),
+        (Recovering, Broken, Releasing),
+        (Recovering, Lost, Stopped),
+        (Active, Terminate, Draining),
+        (Active, Broken, Releasing),
+        (Active, Lost, Stopped),
+        (Draining, Drained, Committing),
+        (Draining, TimedOut, Interrupting),
+        (Draining, Broken, Releasing),
+        (Draining, Lost, Stopped),
+        (Interrupting, Drained, Committing),
+        (Interrupting, TimedOut, Committing),
+        (Interrupting, Broken, Releasing),
+        (Interrupting, Lost, Stopped),
+        (Committing, Committed, Closing),
+        (Committing, TimedOut, Closing),
+        (Committing, Broken, Releasing),
+        (Committing, Lost, Stopped),
+        (Closing, Closed, Releasing),
+        (Closing, TimedOut, Releasing),
+        (Closing, Broken, Releasing),
+        (Closing, Lost, Stopped),
+        (Releasing, Released, Stopped),
+    ]
+};
