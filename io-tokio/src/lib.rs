@@ -1,1 +1,14 @@
-//! io-tokio
+//! The production shell: runs the core on threads, disks and real clocks, and decides nothing.
+
+mod clock;
+mod devlock;
+mod durability;
+mod files;
+mod gate;
+pub mod local;
+pub mod store;
+
+pub use clock::{Clock, entropy, entropy_u128};
+pub use devlock::{DevLock, LOCK_FILE, LockError, LockOutcome};
+pub use durability::{CleanRun, DurabilityMode, UncleanError, UnknownDurabilityMode};
+pub use gate::Gate;

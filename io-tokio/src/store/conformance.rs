@@ -1,0 +1,242 @@
+//! One body of tests for every object store.
+
+use std::sync::Arc;
+use std::thread;
+
+use dexzd_core::ids::ProcessId;
+use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
+
+use super::*;
+
+fn created(store: &dyn ObjectStore, key: &str, body: &str) -> Version {
+    done(store.create(key, body.as_bytes()))
+}
+
+fn done(outcome: WriteOutcome) -> Version {
+    match outcome {
+        WriteOutcome::Done { version } => version,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn found(store: &dyn ObjectStore, key: &str) -> (Version, Vec<u8>) {
+    match store.read(key) {
+        ReadOutcome::Found { version, body, .. } => (version, body.to_vec()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn creates_only_what_is_absent(store: &dyn ObjectStore) {
+    let version = created(store, "dev/lease", "one");
+    assert_eq!(store.create("dev/lease", b"two"), WriteOutcome::Refused);
+    assert_eq!(found(store, "dev/lease"), (version, b"one".to_vec()));
+    assert_eq!(store.read("dev"), ReadOutcome::Missing);
+    assert_eq!(store.read("dev/lease/more"), ReadOutcome::Missing);
+}
+
+fn replaces_only_the_version_named(store: &dyn ObjectStore) {
+    let first = created(store, "a", "one");
+    let second = done(store.replace("a", b"two", &first));
+    assert_ne!(first, second);
+    assert_eq!(store.replace("a", b"three", &first), WriteOutcome::Refused);
+    assert_eq!(store.replace("b", b"three", &first), WriteOutcome::Refused);
+    assert_eq!(store.read("b"), ReadOutcome::Missing);
+    assert_eq!(found(store, "a"), (second.clone(), b"two".to_vec()));
+    let mut version = second;
+    for number in 0..20_u8 {
+        let next = done(store.replace("a", &[number], &version));
+        assert_ne!(next, version, "D-50");
+        version = next;
+    }
+    assert_eq!(found(store, "a"), (version, vec![19]));
+}
+
+fn a_version_from_before_a_deletion_never_counts_again(store: &dyn ObjectStore) {
+    let mut old = vec![created(store, "a", "same")];
+    old.push(done(store.replace("a", b"same", &old[0])));
+    assert_eq!(store.delete("a"), DeleteOutcome::Done);
+    assert_eq!(store.delete("a"), DeleteOutcome::Done);
+    assert_eq!(store.delete("never there"), DeleteOutcome::Done);
+    assert_eq!(store.read("a"), ReadOutcome::Missing);
+    for version in &old {
+        assert_eq!(store.replace("a", b"x", version), WriteOutcome::Refused);
+    }
+    let new = created(store, "a", "same");
+    for version in &old {
+        assert_ne!(*version, new);
+        assert_eq!(store.replace("a", b"x", version), WriteOutcome::Refused);
+    }
+    assert_eq!(found(store, "a"), (new, b"same".to_vec()));
+}
+
+fn lists_in_order_what_exists(store: &dyn ObjectStore) {
+    for key in ["n/log/10", "n/log/2", "n/log/1", "n/logs", "n/log", "m/x", "n/log/2/x", "n/gone"] {
+        created(store, key, "x");
+    }
+    store.delete("n/gone");
+    let list = |prefix: &str, after: &str, limit: usize| match store.list_after(prefix, after, limit) {
+        ListOutcome::Found(keys) => keys,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(list("n/log/", "", 10), ["n/log/1", "n/log/10", "n/log/2", "n/log/2/x"]);
+    assert_eq!(list("n/log/", "n/log/10", 10), ["n/log/2", "n/log/2/x"]);
+    assert_eq!(list("n/log", "", 3), ["n/log", "n/log/1", "n/log/10"]);
+    assert_eq!(list("", "n/log/2/x", 10), ["n/logs"]);
+    assert_eq!(list("z", "", 10), Vec::<String>::new());
+    assert_eq!(list("n/log/1/", "", 10), Vec::<String>::new());
+}
+
+fn keys_and_bodies_may_hold_anything(store: &dyn ObjectStore) {
+    for key in ["a/../b", "ü/ß 1", "@00000000000000000001", "%41", "A", "a", ".tmp-1", "x//y"] {
+        let body: Vec<u8> = key.bytes().chain(0..=255).collect();
+        let version = done(store.create(key, &body));
+        assert_eq!(found(store, key), (version, body));
+    }
+    match store.list_after("", "", 100) {
+        ListOutcome::Found(keys) => {
+            assert_eq!(keys.len(), 8);
+            assert!(keys.is_sorted());
+            assert!(keys.contains(&"a/../b".to_owned()) && keys.contains(&"x//y".to_owned()));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn passes_the_probe_and_is_left_clean(store: &dyn ObjectStore) {
+    probe(store, "dev", ProcessId(1)).expect("fit");
+    probe(store, "dev", ProcessId(1)).expect("fit again");
+    assert_eq!(store.list_after("", "", 10), ListOutcome::Found(vec![]));
+}
+
+fn d_045_every_version_has_exactly_one_winner(store: Arc<dyn ObjectStore>) {
+    const EACH: u64 = 40;
+    Tally::create(&*store, "tally");
+    let writers: Vec<_> = (0..SLOTS)
+        .map(|slot| {
+            let store = Arc::clone(&store);
+            thread::spawn(move || count_up(&*store, "tally", slot, EACH))
+        })
+        .collect();
+    for writer in writers {
+        writer.join().expect("no writer failed");
+    }
+    assert_eq!(Tally::read(&*store, "tally").1, Tally([EACH; SLOTS]));
+}
+
+const SLOTS: usize = 8;
+
+/// One count per writer, in one object. A write that overwrites another one's makes a count go back,
+/// which that writer notices at its next look.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Tally(pub(super) [u64; SLOTS]);
+
+impl Tally {
+    pub(super) fn create(store: &dyn ObjectStore, key: &str) {
+        done(store.create(key, &Self([0; SLOTS]).encode()));
+    }
+
+    pub(super) fn read(store: &dyn ObjectStore, key: &str) -> (Version, Self) {
+        let (version, body) = found(store, key);
+        let numbers: Vec<u64> = String::from_utf8(body)
+            .expect("numbers")
+            .split(' ')
+            .map(|number| number.parse().expect("a number"))
+            .collect();
+        (version, Self(numbers.try_into().expect("one per slot")))
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        self.0.map(|number| number.to_string()).join(" ").into_bytes()
+    }
+}
+
+/// Raises one count step by step, in as many tries as it takes.
+pub(super) fn count_up(store: &dyn ObjectStore, key: &str, slot: usize, steps: u64) {
+    let mut landed = 0;
+    while landed < steps {
+        let (version, mut tally) = Tally::read(store, key);
+        assert_eq!(tally.0[slot], landed, "a write of this writer was overwritten or counted twice");
+        tally.0[slot] += 1;
+        match store.replace(key, &tally.encode(), &version) {
+            WriteOutcome::Done { .. } => landed += 1,
+            WriteOutcome::Refused => {}
+            // The outcome is open: only the object can tell (D-9).
+            WriteOutcome::Transient { .. } => landed = Tally::read(store, key).1.0[slot],
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn d_045_one_of_many_creators_wins(store: Arc<dyn ObjectStore>) {
+    for round in 0..30 {
+        let key = format!("round/{round}");
+        let creators: Vec<_> = (0..6_u8)
+            .map(|creator| {
+                let (store, key) = (Arc::clone(&store), key.clone());
+                thread::spawn(move || match store.create(&key, &[creator]) {
+                    WriteOutcome::Done { version } => Some((version, vec![creator])),
+                    WriteOutcome::Refused => None,
+                    other => panic!("{other:?}"),
+                })
+            })
+            .collect();
+        let winners: Vec<_> =
+            creators.into_iter().filter_map(|creator| creator.join().expect("no creator failed")).collect();
+        assert_eq!(winners, [found(&*store, &key)]);
+    }
+}
+
+macro_rules! conformance {
+    ($module:ident, $with_store:path, [$($plain:ident),+], [$($shared:ident),+]) => {
+        mod $module {
+            $(
+                #[test]
+                fn $plain() {
+                    $with_store(|store| super::$plain(&*store));
+                }
+            )+
+            $(
+                #[test]
+                fn $shared() {
+                    $with_store(super::$shared);
+                }
+            )+
+        }
+    };
+}
+
+macro_rules! conformance_of {
+    ($module:ident, $with_store:path) => {
+        conformance!(
+            $module,
+            $with_store,
+            [
+                creates_only_what_is_absent,
+                replaces_only_the_version_named,
+                a_version_from_before_a_deletion_never_counts_again,
+                lists_in_order_what_exists,
+                keys_and_bodies_may_hold_anything,
+                passes_the_probe_and_is_left_clean
+            ],
+            [d_045_every_version_has_exactly_one_winner, d_045_one_of_many_creators_wins]
+        );
+    };
+}
+
+fn with_memory(test: impl FnOnce(Arc<dyn ObjectStore>)) {
+    test(Arc::new(InMemoryObjectStore::new()));
+}
+
+fn with_folder(test: impl FnOnce(Arc<dyn ObjectStore>)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    test(Arc::new(FolderStore::open(folder.path(), false).expect("opened")));
+}
+
+fn with_synced_folder(test: impl FnOnce(Arc<dyn ObjectStore>)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    test(Arc::new(FolderStore::open(folder.path(), true).expect("opened")));
+}
+
+conformance_of!(memory, super::with_memory);
+conformance_of!(folder, super::with_folder);
+conformance_of!(synced_folder, super::with_synced_folder);
