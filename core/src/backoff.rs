@@ -23,11 +23,7 @@ impl Backoff {
     /// A sequence that starts at `first` and doubles up to `longest`.
     #[must_use]
     pub const fn new(first: Duration, longest: Duration) -> Self {
-        Self {
-            first,
-            longest,
-            next: first,
-        }
+        Self { first, longest, next: first }
     }
 
     /// The wait after the next failure, in [½, 1] of its nominal value; the one after it is twice as long.

@@ -85,6 +85,77 @@ impl StopReason {
             Self::LeaseHeld => "lease_held",
         }
     }
+
+    /// The exit status: 0 for what was asked for, 1 for everything else (HA-34).
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Shutdown => 0,
+            Self::LeaseExpired
+            | Self::LeaseTaken
+            | Self::LeaseGone
+            | Self::LeaseUnreadable
+            | Self::StoragePermanent
+            | Self::LogWriteTimeout
+            | Self::LogHole
+            | Self::LogShort
+            | Self::LogUnreadable
+            | Self::LocalStoreFailed
+            | Self::TakeoverFailed
+            | Self::EngineStalled
+            | Self::StoreNotClosed
+            | Self::UnknownOwnWrite
+            | Self::DevLockReplaced
+            | Self::LeaseHeld => 1,
+        }
+    }
+
+    /// Whether a holder that stops for this reason gives its lease back, so that nobody has to wait for
+    /// the expiry (D-51, D-33, D-41, HA-63). Never where the lease is another's, gone, or out of reach.
+    #[must_use]
+    pub const fn leaves_lease_to_release(self) -> bool {
+        match self {
+            Self::Shutdown
+            | Self::LeaseExpired
+            | Self::LogWriteTimeout
+            | Self::LogHole
+            | Self::LogShort
+            | Self::LogUnreadable
+            | Self::LocalStoreFailed
+            | Self::TakeoverFailed
+            | Self::EngineStalled => true,
+            Self::LeaseTaken
+            | Self::LeaseGone
+            | Self::LeaseUnreadable
+            | Self::StoragePermanent
+            | Self::StoreNotClosed
+            | Self::UnknownOwnWrite
+            | Self::DevLockReplaced
+            | Self::LeaseHeld => false,
+        }
+    }
+
+    /// Whether the stop is one of those whose release is tried for 1 s only (D-51): HA-27, HA-32, D-33
+    /// and D-54.
+    #[must_use]
+    pub const fn has_shut_gate(self) -> bool {
+        match self {
+            Self::LeaseExpired | Self::LogWriteTimeout | Self::LocalStoreFailed | Self::EngineStalled => true,
+            Self::Shutdown
+            | Self::LeaseTaken
+            | Self::LeaseGone
+            | Self::LeaseUnreadable
+            | Self::StoragePermanent
+            | Self::LogHole
+            | Self::LogShort
+            | Self::LogUnreadable
+            | Self::TakeoverFailed
+            | Self::StoreNotClosed
+            | Self::UnknownOwnWrite
+            | Self::DevLockReplaced
+            | Self::LeaseHeld => false,
+        }
+    }
 }
 
 impl fmt::Display for StopReason {

@@ -173,18 +173,11 @@ enum Step {
     /// A read is under way, or the next one is planned.
     Watching,
     /// The lease is missing: what lies beside it?
-    Surveying {
-        request: RequestId,
-        read_sent_at: SlowInstant,
-        read_at: SlowInstant,
-    },
+    Surveying { request: RequestId, read_sent_at: SlowInstant, read_at: SlowInstant },
     /// It can be taken; the jitter of HA-57 runs.
     Pausing { until: Instant, target: Target },
     /// It is being taken.
-    Writing {
-        request: RequestId,
-        cut_off_at: Instant,
-    },
+    Writing { request: RequestId, cut_off_at: Instant },
     /// The last output was given.
     Over,
 }
@@ -199,11 +192,7 @@ struct Target {
 
 impl Target {
     fn after(record: &LeaseRecord, version: &Version) -> Self {
-        Self {
-            base: Some(version.clone()),
-            epoch: Epoch(record.epoch.0 + 1),
-            carried: Carried::of(record),
-        }
+        Self { base: Some(version.clone()), epoch: Epoch(record.epoch.0 + 1), carried: Carried::of(record) }
     }
 }
 
@@ -336,15 +325,9 @@ impl Candidate {
         self.reads.push(PendingRead {
             request,
             sent_at: look.now.slow,
-            cut_off_at: look
-                .now
-                .instant
-                .saturating_add(self.pen.duration().try_cut_off()),
+            cut_off_at: look.now.instant.saturating_add(self.pen.duration().try_cut_off()),
         });
-        self.outputs.push_back(CandidateOutput::Request {
-            request,
-            operation: LeaseOperation::Read,
-        });
+        self.outputs.push_back(CandidateOutput::Request { request, operation: LeaseOperation::Read });
     }
 
     fn watch_again_after(&mut self, look: Look, wait: Duration) {
@@ -356,25 +339,18 @@ impl Candidate {
     // --- what a read shows ---
 
     fn read(&mut self, look: Look, request: RequestId, outcome: ReadOutcome) {
-        let Some(read) = self
-            .reads
-            .iter()
-            .find(|read| read.request == request)
-            .copied()
-        else {
+        let Some(read) = self.reads.iter().find(|read| read.request == request).copied() else {
             return;
         };
         // Whatever another read shows would be older than what the next one will.
         self.watch_again_after(look, POLL_INTERVAL);
         match outcome {
-            ReadOutcome::Found {
-                version,
-                body,
-                stamp_ms,
-            } => match LeaseRecord::decode(&body, self.pen.node_id()) {
-                Ok(record) => self.found(look, read.sent_at, record, version, stamp_ms),
-                Err(reason) => self.found_unreadable(reason),
-            },
+            ReadOutcome::Found { version, body, stamp_ms } => {
+                match LeaseRecord::decode(&body, self.pen.node_id()) {
+                    Ok(record) => self.found(look, read.sent_at, record, version, stamp_ms),
+                    Err(reason) => self.found_unreadable(reason),
+                }
+            }
             ReadOutcome::Missing => self.found_missing(look, read.sent_at),
             ReadOutcome::Transient { retry_after_ms } => {
                 let wait = Duration::from_millis(retry_after_ms.unwrap_or(0)).max(POLL_INTERVAL);
@@ -425,10 +401,7 @@ impl Candidate {
             self.take_after_jitter(look, target);
             return;
         }
-        let sight = Sight::Held {
-            version,
-            nonce: record.nonce,
-        };
+        let sight = Sight::Held { version, nonce: record.nonce };
         match &self.seen {
             Some(seen) if seen.is_of(&sight) => {
                 if seen.is_proven_by_read_sent_at(read_sent_at) {
@@ -471,29 +444,17 @@ impl Candidate {
             self.finish(CandidateOutput::Stopped);
             return;
         }
-        let known = self
-            .seen
-            .as_ref()
-            .filter(|seen| seen.is_of(&Sight::Missing));
+        let known = self.seen.as_ref().filter(|seen| seen.is_of(&Sight::Missing));
         if known.is_some_and(|seen| !seen.is_proven_by_read_sent_at(read_sent_at)) {
             return;
         }
         let request = self.pen.request();
-        self.step = Step::Surveying {
-            request,
-            read_sent_at,
-            read_at: look.now.slow,
-        };
+        self.step = Step::Surveying { request, read_sent_at, read_at: look.now.slow };
         self.outputs.push_back(CandidateOutput::Survey { request });
     }
 
     fn surveyed(&mut self, look: Look, request: RequestId, survey: Option<Survey>) {
-        let Step::Surveying {
-            request: expected,
-            read_sent_at,
-            read_at,
-        } = self.step
-        else {
+        let Step::Surveying { request: expected, read_sent_at, read_at } = self.step else {
             return;
         };
         if request != expected {
@@ -504,24 +465,13 @@ impl Candidate {
             return;
         };
         let highest_epoch = survey.highest_epoch.max(self.highest_epoch_seen);
-        let carried = Carried {
-            trimmed_below: survey.newest_manifest,
-            log_end: Position(0),
-        };
+        let carried = Carried { trimmed_below: survey.newest_manifest, log_end: Position(0) };
         if !survey.anything && highest_epoch == Epoch(0) {
-            let target = Target {
-                base: None,
-                epoch: Epoch(1),
-                carried,
-            };
+            let target = Target { base: None, epoch: Epoch(1), carried };
             self.take(look, target);
             return;
         }
-        let target = Target {
-            base: None,
-            epoch: Epoch(highest_epoch.0 + EPOCH_GAP),
-            carried,
-        };
+        let target = Target { base: None, epoch: Epoch(highest_epoch.0 + EPOCH_GAP), carried };
         if self.config.lock_held {
             self.take(look, target);
             return;
@@ -540,9 +490,7 @@ impl Candidate {
         }
         self.seen_before = true;
         self.seen = Some(Expiry::first_seen(Sight::Missing, duration, read_at));
-        self.tell(CandidateEvent::WaitingForMissing {
-            longest_wait_ms: millis(duration.takeover()),
-        });
+        self.tell(CandidateEvent::WaitingForMissing { longest_wait_ms: millis(duration.takeover()) });
     }
 
     /// Like a held lease with the duration that the newest fence records (D-49).
@@ -562,10 +510,7 @@ impl Candidate {
             return;
         }
         let jitter = Duration::from_micros(self.rng.up_to(crate::time::micros(LONGEST_JITTER)));
-        self.step = Step::Pausing {
-            until: look.now.instant.saturating_add(jitter),
-            target,
-        };
+        self.step = Step::Pausing { until: look.now.instant.saturating_add(jitter), target };
     }
 
     fn take(&mut self, look: Look, target: Target) {
@@ -589,27 +534,15 @@ impl Candidate {
     }
 
     fn write(&mut self, look: Look, target: Target) {
-        let record = self
-            .pen
-            .record(look, target.epoch, LeaseState::Held, target.carried);
-        let sent = Try {
-            request: self.pen.request(),
-            record,
-            base: target.base,
-            sent_at: look.now.instant,
-        };
+        let record = self.pen.record(look, target.epoch, LeaseState::Held, target.carried);
+        let sent = Try { request: self.pen.request(), record, base: target.base, sent_at: look.now.instant };
         self.step = Step::Writing {
             request: sent.request,
-            cut_off_at: look
-                .now
-                .instant
-                .saturating_add(self.pen.duration().try_cut_off()),
+            cut_off_at: look.now.instant.saturating_add(self.pen.duration().try_cut_off()),
         };
         self.reads.clear();
-        self.outputs.push_back(CandidateOutput::Request {
-            request: sent.request,
-            operation: sent.operation(),
-        });
+        self.outputs
+            .push_back(CandidateOutput::Request { request: sent.request, operation: sent.operation() });
         self.tries.push(sent);
         self.tries.keep_newest(MOST_TRIES);
     }
@@ -644,11 +577,7 @@ impl Candidate {
     /// A write of this process stands in the lease: held until its send + D; past that, nobody served
     /// under it, and the next epoch is acquired on it at once (D-52).
     fn landed(&mut self, look: Look, record: LeaseRecord, version: Version, since: Instant) {
-        let tenure = Tenure {
-            record,
-            version,
-            since,
-        };
+        let tenure = Tenure { record, version, since };
         if self.stopping || look.now.instant < tenure.renewal_cut_off() {
             self.finish(CandidateOutput::Acquired(tenure));
         } else {
@@ -667,12 +596,9 @@ impl Candidate {
         self.failed_on = Some(base.flatten());
         let nominal = FAILURE_BACKOFF_S[self.failures.min(FAILURE_BACKOFF_S.len() - 1)];
         self.failures += 1;
-        let wait =
-            Duration::from_secs(nominal).max(Duration::from_millis(retry_after_ms.unwrap_or(0)));
+        let wait = Duration::from_secs(nominal).max(Duration::from_millis(retry_after_ms.unwrap_or(0)));
         self.not_before = look.now.instant.saturating_add(wait);
-        self.tell(CandidateEvent::TakeoverFailed {
-            retry_after_ms: millis(wait),
-        });
+        self.tell(CandidateEvent::TakeoverFailed { retry_after_ms: millis(wait) });
         self.read_back(look);
     }
 
@@ -682,11 +608,7 @@ impl Candidate {
     }
 
     fn notice_lost_race(&mut self, version: &Version) {
-        if self
-            .refused_on
-            .as_ref()
-            .is_some_and(|base| base.as_ref() != Some(version))
-        {
+        if self.refused_on.as_ref().is_some_and(|base| base.as_ref() != Some(version)) {
             self.refused_on = None;
             self.tell(CandidateEvent::LostRace);
         }

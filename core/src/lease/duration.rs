@@ -42,8 +42,7 @@ impl LeaseDuration {
     #[must_use]
     pub const fn from_millis(millis: u64) -> Option<Self> {
         let duration = Duration::from_millis(millis);
-        if duration.as_millis() < SHORTEST.as_millis() || duration.as_millis() > LONGEST.as_millis()
-        {
+        if duration.as_millis() < SHORTEST.as_millis() || duration.as_millis() > LONGEST.as_millis() {
             return None;
         }
         Some(Self { millis })
@@ -87,18 +86,13 @@ impl LeaseDuration {
 }
 
 impl<C> Encode<C> for LeaseDuration {
-    fn encode<W: Write>(
-        &self,
-        encoder: &mut Encoder<W>,
-        _: &mut C,
-    ) -> Result<(), EncodeError<W::Error>> {
+    fn encode<W: Write>(&self, encoder: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
         encoder.u64(self.millis)?.ok()
     }
 }
 
 impl<'b, C> Decode<'b, C> for LeaseDuration {
     fn decode(decoder: &mut Decoder<'b>, _: &mut C) -> Result<Self, DecodeError> {
-        Self::from_millis(decoder.u64()?)
-            .ok_or_else(|| DecodeError::message("a lease lasts 3 s to 1 h"))
+        Self::from_millis(decoder.u64()?).ok_or_else(|| DecodeError::message("a lease lasts 3 s to 1 h"))
     }
 }

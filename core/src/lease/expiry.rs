@@ -43,11 +43,7 @@ pub struct Expiry {
 impl Expiry {
     /// A state first seen by a read that completed at `now`.
     pub(super) fn first_seen(sight: Sight, duration: LeaseDuration, now: SlowInstant) -> Self {
-        Self {
-            sight,
-            since: now,
-            wait: duration.takeover(),
-        }
+        Self { sight, since: now, wait: duration.takeover() }
     }
 
     pub(super) fn is_of(&self, sight: &Sight) -> bool {
@@ -74,11 +70,7 @@ impl Expiry {
 
 /// The store's own clock, judged once, on the first version a process sees (D-2 b): both stamps come
 /// from the store, so a process that starts long after a crash need not wait.
-pub(super) fn is_proven_by_stamps(
-    lease: &LeaseRecord,
-    lease_stamp_ms: u64,
-    probe_stamp_ms: u64,
-) -> bool {
+pub(super) fn is_proven_by_stamps(lease: &LeaseRecord, lease_stamp_ms: u64, probe_stamp_ms: u64) -> bool {
     let needed = lease.duration.period() + TAKEOVER_MARGIN + STAMP_GRANULARITY + STORE_CLOCKS_SLACK;
     Duration::from_millis(probe_stamp_ms.saturating_sub(lease_stamp_ms)) > needed
 }

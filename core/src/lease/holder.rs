@@ -123,11 +123,7 @@ enum Step {
     /// Until D/3 of the period has passed.
     Resting,
     /// One try is waited for; `backoff` was drawn before it started (D-4).
-    Trying {
-        request: RequestId,
-        cut_off_at: Instant,
-        backoff: Duration,
-    },
+    Trying { request: RequestId, cut_off_at: Instant, backoff: Duration },
     /// The next try starts then.
     BackingOff { until: Instant },
     /// No further try fits: what is under way may still save the tenure until the cut-off.
@@ -142,10 +138,7 @@ impl Holder {
     pub fn new(pen: Pen, tenure: Tenure, rng: Rng, look: Look) -> Self {
         let offset = WallOffset::at(look.now);
         let mut outputs = VecDeque::new();
-        outputs.push_back(HolderOutput::Valid {
-            until: tenure.ends_at(),
-            offset,
-        });
+        outputs.push_back(HolderOutput::Valid { until: tenure.ends_at(), offset });
         Self {
             pen,
             rng,
@@ -175,6 +168,11 @@ impl Holder {
         self.on_time(look);
     }
 
+    /// A look at the clocks: ends the tenure, or begins a doubt. Timers wait for `handle`.
+    pub fn look(&mut self, look: Look) {
+        let _over = self.look_at_clocks(look);
+    }
+
     /// Asks for proof that the lease is still this process's own: a renewal sent from now on (D-42).
     /// `Confirmed` follows, or `Lost`.
     pub fn confirm(&mut self, look: Look) {
@@ -199,15 +197,7 @@ impl Holder {
     /// serves again, whatever comes of it.
     #[must_use]
     pub fn release(self, look: Look, limit: Duration) -> Release {
-        Release::new(
-            self.pen,
-            self.rng,
-            self.tenure,
-            self.carried,
-            self.tries,
-            look,
-            limit,
-        )
+        Release::new(self.pen, self.rng, self.tenure, self.carried, self.tries, look, limit)
     }
 
     /// The pen, where nothing is released any more.
@@ -304,12 +294,7 @@ impl Holder {
     /// D-5: whether another try fits is judged now, with the back-off that would precede it.
     fn start_try(&mut self, look: Look) {
         let now = look.now.instant;
-        let record = self.pen.record(
-            look,
-            self.tenure.record.epoch,
-            LeaseState::Held,
-            self.carried,
-        );
+        let record = self.pen.record(look, self.tenure.record.epoch, LeaseState::Held, self.carried);
         let sent = Try {
             request: self.pen.request(),
             record,
@@ -322,17 +307,10 @@ impl Holder {
         let another_fits = cut_off_at.saturating_add(backoff) < renewal_cut_off;
         self.step = Step::Trying {
             request: sent.request,
-            cut_off_at: if another_fits {
-                cut_off_at
-            } else {
-                renewal_cut_off
-            },
+            cut_off_at: if another_fits { cut_off_at } else { renewal_cut_off },
             backoff,
         };
-        self.outputs.push_back(HolderOutput::Request {
-            request: sent.request,
-            operation: sent.operation(),
-        });
+        self.outputs.push_back(HolderOutput::Request { request: sent.request, operation: sent.operation() });
         self.tries.push(sent);
     }
 
@@ -368,22 +346,13 @@ impl Holder {
         };
         let now = look.now.instant;
         let renewal_cut_off = self.tenure.renewal_cut_off();
-        self.tell(HolderEvent::TryFailed {
-            left_ms: millis(renewal_cut_off.saturating_since(now)),
-        });
+        self.tell(HolderEvent::TryFailed { left_ms: millis(renewal_cut_off.saturating_since(now)) });
         let backoff = backoff.max(Duration::from_millis(retry_after_ms.unwrap_or(0)));
         let until = now.saturating_add(backoff);
-        self.step = if until < renewal_cut_off {
-            Step::BackingOff { until }
-        } else {
-            Step::Finishing
-        };
+        self.step = if until < renewal_cut_off { Step::BackingOff { until } } else { Step::Finishing };
         let request = self.pen.request();
         self.reads.push(request);
-        self.outputs.push_back(HolderOutput::Request {
-            request,
-            operation: LeaseOperation::Read,
-        });
+        self.outputs.push_back(HolderOutput::Request { request, operation: LeaseOperation::Read });
     }
 
     // --- what the lease shows ---
@@ -431,28 +400,13 @@ impl Holder {
     }
 
     /// One of the kept tries stands in the lease: it is the new base, and *its* send starts the period.
-    fn landed(
-        &mut self,
-        look: Look,
-        record: LeaseRecord,
-        version: Version,
-        since: Instant,
-        current: bool,
-    ) {
+    fn landed(&mut self, look: Look, record: LeaseRecord, version: Version, since: Instant, current: bool) {
         let took_ms = millis(look.now.instant.saturating_since(since));
-        self.tell(if current {
-            HolderEvent::Renewed { took_ms }
-        } else {
-            HolderEvent::Adopted { took_ms }
-        });
+        self.tell(if current { HolderEvent::Renewed { took_ms } } else { HolderEvent::Adopted { took_ms } });
         let counter = record.nonce.counter;
         let bound = record.trimmed_below;
         let raised = bound > self.tenure.record.trimmed_below;
-        self.tenure = Tenure {
-            record,
-            version,
-            since,
-        };
+        self.tenure = Tenure { record, version, since };
         self.tries.clear();
         self.reads.clear();
         self.backoff.reset();
@@ -465,10 +419,7 @@ impl Holder {
             self.tell(HolderEvent::DoubtEnded);
         }
         if self.doubt.is_none() {
-            self.outputs.push_back(HolderOutput::Valid {
-                until: self.tenure.ends_at(),
-                offset: self.offset,
-            });
+            self.outputs.push_back(HolderOutput::Valid { until: self.tenure.ends_at(), offset: self.offset });
         }
         if self.confirm.is_some_and(|needed| counter >= needed) {
             self.confirm = None;

@@ -25,13 +25,7 @@ impl Pen {
     /// The pen of a process that has written nothing yet.
     #[must_use]
     pub const fn new(node_id: Name, process_id: ProcessId, duration: LeaseDuration) -> Self {
-        Self {
-            node_id,
-            process_id,
-            duration,
-            next_request: 1,
-            next_nonce: 1,
-        }
+        Self { node_id, process_id, duration, next_request: 1, next_nonce: 1 }
     }
 
     /// The node whose lease it is.
@@ -72,11 +66,7 @@ impl Pen {
         state: LeaseState,
         carried: Carried,
     ) -> LeaseRecord {
-        let nonce = Nonce {
-            process_id: self.process_id,
-            counter: self.next_nonce,
-            entropy: look.entropy,
-        };
+        let nonce = Nonce { process_id: self.process_id, counter: self.next_nonce, entropy: look.entropy };
         self.next_nonce += 1;
         LeaseRecord {
             node_id: self.node_id.clone(),
@@ -100,10 +90,7 @@ pub(super) struct Carried {
 
 impl Carried {
     pub(super) const fn of(record: &LeaseRecord) -> Self {
-        Self {
-            trimmed_below: record.trimmed_below,
-            log_end: record.log_end,
-        }
+        Self { trimmed_below: record.trimmed_below, log_end: record.log_end }
     }
 }
 
@@ -122,10 +109,7 @@ impl Try {
         let body = self.record.encode();
         match &self.base {
             None => LeaseOperation::Create { body },
-            Some(version) => LeaseOperation::Update {
-                expected: version.clone(),
-                body,
-            },
+            Some(version) => LeaseOperation::Update { expected: version.clone(), body },
         }
     }
 }
@@ -193,8 +177,7 @@ impl Tenure {
     /// When renewing it is given up (HA-25).
     #[must_use]
     pub fn renewal_cut_off(&self) -> Instant {
-        self.since
-            .saturating_add(self.record.duration.renewal_cut_off())
+        self.since.saturating_add(self.record.duration.renewal_cut_off())
     }
 
     /// When the next renewal starts (HA-3).

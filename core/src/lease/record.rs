@@ -116,11 +116,7 @@ impl LeaseRecord {
     #[must_use]
     pub fn encode(&self) -> Blob {
         let record = to_bytes(self);
-        let envelope = Envelope {
-            format: FORMAT_VERSION,
-            checksum: checksum(&record),
-            record: &record,
-        };
+        let envelope = Envelope { format: FORMAT_VERSION, checksum: checksum(&record), record: &record };
         Blob::from(to_bytes(&envelope))
     }
 
@@ -146,9 +142,7 @@ impl LeaseRecord {
             return Err(Unreadable::Damaged);
         }
         if record.node_id != *node_id {
-            return Err(Unreadable::ForeignNode {
-                found: record.node_id,
-            });
+            return Err(Unreadable::ForeignNode { found: record.node_id });
         }
         Ok(record)
     }
@@ -170,11 +164,7 @@ fn to_bytes<T: Encode<()>>(value: &T) -> Vec<u8> {
 fn whole<'b, T: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, Unreadable> {
     let mut decoder = minicbor::Decoder::new(bytes);
     let value = decoder.decode().map_err(|_| Unreadable::Damaged)?;
-    if decoder.position() == bytes.len() {
-        Ok(value)
-    } else {
-        Err(Unreadable::Damaged)
-    }
+    if decoder.position() == bytes.len() { Ok(value) } else { Err(Unreadable::Damaged) }
 }
 
 fn checksum(record: &[u8]) -> ByteArray<32> {

@@ -83,13 +83,8 @@ pub struct Release {
 
 #[derive(Debug)]
 enum Step {
-    Trying {
-        request: RequestId,
-        cut_off_at: Instant,
-    },
-    BackingOff {
-        until: Instant,
-    },
+    Trying { request: RequestId, cut_off_at: Instant },
+    BackingOff { until: Instant },
     Over,
 }
 
@@ -177,12 +172,7 @@ impl Release {
 
     fn start_try(&mut self, look: Look) {
         let now = look.now.instant;
-        let record = self.pen.record(
-            look,
-            self.tenure.record.epoch,
-            LeaseState::Free,
-            self.carried,
-        );
+        let record = self.pen.record(look, self.tenure.record.epoch, LeaseState::Free, self.carried);
         let sent = Try {
             request: self.pen.request(),
             record,
@@ -193,10 +183,7 @@ impl Release {
             request: sent.request,
             cut_off_at: now.saturating_add(self.pen.duration().try_cut_off()),
         };
-        self.outputs.push_back(ReleaseOutput::Request {
-            request: sent.request,
-            operation: sent.operation(),
-        });
+        self.outputs.push_back(ReleaseOutput::Request { request: sent.request, operation: sent.operation() });
         self.releases.push(sent);
     }
 
@@ -223,19 +210,11 @@ impl Release {
 
     /// Reads what stands there, and tries again beside it.
     fn failed(&mut self, look: Look, retry_after_ms: Option<u64>) {
-        let wait = self
-            .backoff
-            .draw(&mut self.rng)
-            .max(Duration::from_millis(retry_after_ms.unwrap_or(0)));
-        self.step = Step::BackingOff {
-            until: look.now.instant.saturating_add(wait),
-        };
+        let wait = self.backoff.draw(&mut self.rng).max(Duration::from_millis(retry_after_ms.unwrap_or(0)));
+        self.step = Step::BackingOff { until: look.now.instant.saturating_add(wait) };
         let request = self.pen.request();
         self.reads.push(request);
-        self.outputs.push_back(ReleaseOutput::Request {
-            request,
-            operation: LeaseOperation::Read,
-        });
+        self.outputs.push_back(ReleaseOutput::Request { request, operation: LeaseOperation::Read });
     }
 
     fn read(&mut self, look: Look, request: RequestId, outcome: ReadOutcome) {
@@ -270,26 +249,13 @@ impl Release {
                 LeaseState::Held => ReleaseOutcome::Unconfirmed,
             });
         } else {
-            self.end(ReleaseOutcome::TakenOver {
-                holder: record.holder,
-                epoch: record.epoch,
-            });
+            self.end(ReleaseOutcome::TakenOver { holder: record.holder, epoch: record.epoch });
         }
     }
 
     /// The releases sent so far are dead: the lease has moved on to a version of this process's own.
-    fn renewal_landed(
-        &mut self,
-        look: Look,
-        record: LeaseRecord,
-        version: Version,
-        since: Instant,
-    ) {
-        self.tenure = Tenure {
-            record,
-            version,
-            since,
-        };
+    fn renewal_landed(&mut self, look: Look, record: LeaseRecord, version: Version, since: Instant) {
+        self.tenure = Tenure { record, version, since };
         self.renewals.clear();
         self.releases.clear();
         self.reads.clear();

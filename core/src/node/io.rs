@@ -9,8 +9,8 @@ use crate::engine::{NodeOrder, NodeReport};
 use crate::gate::GateOrder;
 use crate::ids::{Epoch, Name, Position, ProcessId, RequestId};
 use crate::lease::{
-    CandidateConfig, CandidateEvent, HolderEvent, LeaseDuration, LeaseInput, LeaseOperation,
-    LeaseTimer, ReleaseOutcome,
+    CandidateConfig, CandidateEvent, HolderEvent, LeaseDuration, LeaseInput, LeaseOperation, LeaseTimer,
+    ReleaseOutcome,
 };
 use crate::stop::StopReason;
 use crate::time::Instant;

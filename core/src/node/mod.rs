@@ -4,7 +4,9 @@
 //! a renewal. The two talk by messages only; the gate is the one thing that both can see (D-47).
 
 mod io;
+mod machine;
 mod role;
 
 pub use io::{Input, NodeConfig, NodeEvent, NodeTimer, OpenLog, Output};
+pub use machine::Node;
 pub use role::{Role, TRANSITIONS, Trigger};

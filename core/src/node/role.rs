@@ -36,11 +36,14 @@ pub enum Role {
     /// Calls and streams end; nothing may leave after that (D-37).
     #[n(9)]
     Closing,
-    /// The gate is shut for good; the lease is given back.
+    /// It shuts down before it ever served: the data plane gives up what it does (D-29).
     #[n(10)]
+    Abandoning,
+    /// The gate is shut for good; the lease is given back.
+    #[n(11)]
     Releasing,
     /// The process ends.
-    #[n(11)]
+    #[n(12)]
     Stopped,
 }
 
@@ -77,7 +80,7 @@ pub enum Trigger {
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Waiting,
         Self::Withdrawing,
         Self::Opening,
@@ -88,6 +91,7 @@ impl Role {
         Self::Interrupting,
         Self::Committing,
         Self::Closing,
+        Self::Abandoning,
         Self::Releasing,
         Self::Stopped,
     ];
@@ -95,10 +99,7 @@ impl Role {
     /// The role after this trigger; `None` if it means nothing here (it came too late).
     #[must_use]
     pub fn after(self, trigger: Trigger) -> Option<Self> {
-        TRANSITIONS
-            .iter()
-            .find(|(from, by, _)| *from == self && *by == trigger)
-            .map(|(_, _, to)| *to)
+        TRANSITIONS.iter().find(|(from, by, _)| *from == self && *by == trigger).map(|(_, _, to)| *to)
     }
 
     /// Whether the health names of the API report SERVING (HA-64): from the end of recovery until the
@@ -106,16 +107,13 @@ impl Role {
     #[must_use]
     pub const fn is_serving(self) -> bool {
         match self {
-            Self::Active
-            | Self::Draining
-            | Self::Interrupting
-            | Self::Committing
-            | Self::Closing => true,
+            Self::Active | Self::Draining | Self::Interrupting | Self::Committing | Self::Closing => true,
             Self::Waiting
             | Self::Withdrawing
             | Self::Opening
             | Self::Confirming
             | Self::Recovering
+            | Self::Abandoning
             | Self::Releasing
             | Self::Stopped => false,
         }
@@ -135,6 +133,7 @@ impl Role {
             Self::Interrupting => "interrupting",
             Self::Committing => "committing",
             Self::Closing => "closing",
+            Self::Abandoning => "abandoning",
             Self::Releasing => "releasing",
             Self::Stopped => "stopped",
         }
@@ -144,7 +143,7 @@ impl Role {
 /// Every move there is. What is not here does not happen.
 pub const TRANSITIONS: &[(Role, Trigger, Role)] = {
     use Role::{
-        Active, Closing, Committing, Confirming, Draining, Interrupting, Opening, Recovering,
+        Abandoning, Active, Closing, Committing, Confirming, Draining, Interrupting, Opening, Recovering,
         Releasing, Stopped, Waiting, Withdrawing,
     };
     use Trigger::{
@@ -159,15 +158,15 @@ pub const TRANSITIONS: &[(Role, Trigger, Role)] = {
         (Withdrawing, Acquired, Releasing),
         (Withdrawing, Lost, Stopped),
         (Opening, Fenced, Confirming),
-        (Opening, Terminate, Closing),
+        (Opening, Terminate, Abandoning),
         (Opening, Broken, Releasing),
         (Opening, Lost, Stopped),
         (Confirming, Confirmed, Recovering),
-        (Confirming, Terminate, Closing),
+        (Confirming, Terminate, Abandoning),
         (Confirming, Broken, Releasing),
         (Confirming, Lost, Stopped),
         (Recovering, Recovered, Active),
-        (Recovering, Terminate, Closing),
+        (Recovering, Terminate, Abandoning),
         (Recovering, Broken, Releasing),
         (Recovering, Lost, Stopped),
         (Active, Terminate, Draining),
@@ -189,6 +188,10 @@ pub const TRANSITIONS: &[(Role, Trigger, Role)] = {
         (Closing, TimedOut, Releasing),
         (Closing, Broken, Releasing),
         (Closing, Lost, Stopped),
+        (Abandoning, Closed, Releasing),
+        (Abandoning, TimedOut, Releasing),
+        (Abandoning, Broken, Releasing),
+        (Abandoning, Lost, Stopped),
         (Releasing, Released, Stopped),
     ]
 };
