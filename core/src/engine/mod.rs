@@ -9,6 +9,7 @@ pub mod limits;
 mod model;
 pub mod retry;
 mod state;
+pub mod validate;
 pub mod wait;
 
 pub use call::*;

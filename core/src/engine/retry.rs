@@ -60,18 +60,15 @@ impl From<Option<&RetryPolicy>> for EffectiveRetry {
         };
         let coefficient = policy.backoff_coefficient;
         Self {
-            initial_interval: seconds(policy.initial_interval_seconds)
-                .unwrap_or(default.initial_interval),
+            initial_interval: seconds(policy.initial_interval_seconds).unwrap_or(default.initial_interval),
             backoff_coefficient: if coefficient.is_finite() && coefficient >= 1.0 {
                 coefficient
             } else {
                 default.backoff_coefficient
             },
-            maximum_interval: seconds(policy.maximum_interval_seconds)
-                .unwrap_or(default.maximum_interval),
+            maximum_interval: seconds(policy.maximum_interval_seconds).unwrap_or(default.maximum_interval),
             maximum_attempts: positive(policy.maximum_attempts),
-            total_duration: seconds(policy.total_duration_seconds)
-                .unwrap_or(default.total_duration),
+            total_duration: seconds(policy.total_duration_seconds).unwrap_or(default.total_duration),
         }
     }
 }
@@ -90,16 +87,13 @@ impl EffectiveRetry {
         retry_after_ms: Option<u64>,
         non_retryable: bool,
     ) -> RetryVerdict {
-        let no_attempt_left = self
-            .maximum_attempts
-            .is_some_and(|maximum| failed_attempt >= maximum);
+        let no_attempt_left = self.maximum_attempts.is_some_and(|maximum| failed_attempt >= maximum);
         let no_time_left =
             first_handout.is_some_and(|first| now.saturating_since(first) >= self.total_duration);
         if non_retryable || no_attempt_left || no_time_left {
             return RetryVerdict::Exhausted;
         }
-        let delay =
-            retry_after_ms.map_or_else(|| self.delay(failed_attempt), Duration::from_millis);
+        let delay = retry_after_ms.map_or_else(|| self.delay(failed_attempt), Duration::from_millis);
         RetryVerdict::RetryAt(now.saturating_add(delay))
     }
 

@@ -61,22 +61,14 @@ fn concepts_1_3_default_delays_double_from_one_second_to_one_hundred() {
 
 #[test]
 fn concepts_1_3_the_first_delay_never_exceeds_the_maximum_interval() {
-    let given = RetryPolicy {
-        initial_interval_seconds: 30,
-        maximum_interval_seconds: 10,
-        ..policy()
-    };
+    let given = RetryPolicy { initial_interval_seconds: 30, maximum_interval_seconds: 10, ..policy() };
     let retry = EffectiveRetry::from(Some(&given));
     assert_eq!(retry.delay(1), Duration::from_secs(10));
 }
 
 #[test]
 fn concepts_1_3_a_coefficient_of_one_keeps_the_delay() {
-    let given = RetryPolicy {
-        initial_interval_seconds: 3,
-        backoff_coefficient: 1.0,
-        ..policy()
-    };
+    let given = RetryPolicy { initial_interval_seconds: 3, backoff_coefficient: 1.0, ..policy() };
     let retry = EffectiveRetry::from(Some(&given));
     for k in [1, 2, 1_000, u32::MAX] {
         assert_eq!(retry.delay(k), Duration::from_secs(3));
@@ -85,20 +77,14 @@ fn concepts_1_3_a_coefficient_of_one_keeps_the_delay() {
 
 #[test]
 fn concepts_1_3_fractional_coefficients_keep_fractions_of_a_second() {
-    let given = RetryPolicy {
-        backoff_coefficient: 1.5,
-        ..policy()
-    };
+    let given = RetryPolicy { backoff_coefficient: 1.5, ..policy() };
     let retry = EffectiveRetry::from(Some(&given));
     assert_eq!(retry.delay(3), Duration::from_millis(2_250));
 }
 
 #[test]
 fn concepts_1_3_maximum_attempts_count_the_first_attempt() {
-    let retry = EffectiveRetry {
-        maximum_attempts: Some(3),
-        ..EffectiveRetry::default()
-    };
+    let retry = EffectiveRetry { maximum_attempts: Some(3), ..EffectiveRetry::default() };
     let next = |attempt| retry.next(attempt, Some(START), START, None, false);
     assert_eq!(next(1), RetryVerdict::RetryAt(after_seconds(1)));
     assert_eq!(next(2), RetryVerdict::RetryAt(after_seconds(2)));
@@ -108,30 +94,21 @@ fn concepts_1_3_maximum_attempts_count_the_first_attempt() {
 
 #[test]
 fn concepts_1_3_one_attempt_disables_retries() {
-    let retry = EffectiveRetry {
-        maximum_attempts: Some(1),
-        ..EffectiveRetry::default()
-    };
+    let retry = EffectiveRetry { maximum_attempts: Some(1), ..EffectiveRetry::default() };
     let verdict = retry.next(1, Some(START), START, Some(10), false);
     assert_eq!(verdict, RetryVerdict::Exhausted);
 }
 
 #[test]
 fn concepts_1_3_the_total_duration_is_judged_at_the_failure_and_a_retry_may_start_after_it() {
-    let retry = EffectiveRetry {
-        total_duration: Duration::from_secs(10),
-        ..EffectiveRetry::default()
-    };
+    let retry = EffectiveRetry { total_duration: Duration::from_secs(10), ..EffectiveRetry::default() };
     // One microsecond before the budget ends a retry is scheduled, though it starts 8 s after it.
     let just_in_time = Timestamp::from_micros(after_seconds(10).as_micros() - 1);
     assert_eq!(
         retry.next(4, Some(START), just_in_time, None, false),
         RetryVerdict::RetryAt(just_in_time.saturating_add(Duration::from_secs(8)))
     );
-    assert_eq!(
-        retry.next(4, Some(START), after_seconds(10), None, false),
-        RetryVerdict::Exhausted
-    );
+    assert_eq!(retry.next(4, Some(START), after_seconds(10), None, false), RetryVerdict::Exhausted);
 }
 
 #[test]
@@ -155,32 +132,17 @@ fn concepts_1_3_retry_after_replaces_the_delay_once_and_changes_no_limit() {
         retry.next(2, Some(START), START, Some(500_000), false),
         RetryVerdict::RetryAt(after_seconds(500))
     );
-    assert_eq!(
-        retry.next(2, Some(START), START, Some(0), false),
-        RetryVerdict::RetryAt(START)
-    );
+    assert_eq!(retry.next(2, Some(START), START, Some(0), false), RetryVerdict::RetryAt(START));
     // The next delay is computed as if nothing had been asked for.
-    assert_eq!(
-        retry.next(3, Some(START), START, None, false),
-        RetryVerdict::RetryAt(after_seconds(4))
-    );
-    assert_eq!(
-        retry.next(4, Some(START), START, Some(1), false),
-        RetryVerdict::Exhausted
-    );
-    assert_eq!(
-        retry.next(2, Some(START), after_seconds(3_600), Some(1), false),
-        RetryVerdict::Exhausted
-    );
+    assert_eq!(retry.next(3, Some(START), START, None, false), RetryVerdict::RetryAt(after_seconds(4)));
+    assert_eq!(retry.next(4, Some(START), START, Some(1), false), RetryVerdict::Exhausted);
+    assert_eq!(retry.next(2, Some(START), after_seconds(3_600), Some(1), false), RetryVerdict::Exhausted);
 }
 
 #[test]
 fn concepts_1_3_a_non_retryable_failure_exhausts_at_once() {
     let retry = EffectiveRetry::default();
-    assert_eq!(
-        retry.next(1, Some(START), START, Some(1), true),
-        RetryVerdict::Exhausted
-    );
+    assert_eq!(retry.next(1, Some(START), START, Some(1), true), RetryVerdict::Exhausted);
 }
 
 fn any_policy() -> impl Strategy<Value = RetryPolicy> {
@@ -200,17 +162,9 @@ fn any_policy() -> impl Strategy<Value = RetryPolicy> {
 /// The delay as the document defines it: multiplied out, step by step.
 fn reference_delay_seconds(policy: &RetryPolicy, retry: u32) -> f64 {
     let or_default = |given: i32, default: f64| {
-        if given == 0 {
-            default
-        } else {
-            f64::from(given)
-        }
+        if given == 0 { default } else { f64::from(given) }
     };
-    let coefficient = if policy.backoff_coefficient == 0.0 {
-        2.0
-    } else {
-        policy.backoff_coefficient
-    };
+    let coefficient = if policy.backoff_coefficient == 0.0 { 2.0 } else { policy.backoff_coefficient };
     let mut delay = or_default(policy.initial_interval_seconds, 1.0);
     for _ in 1..retry {
         delay *= coefficient;

@@ -99,20 +99,14 @@ pub fn evaluate(
 /// What Execute is told, in declaration order. `consumed` holds the values that each condition took,
 /// aligned with the conditions; what it lacks is empty, so that `Vec::new()` tells "so far, nothing".
 #[must_use]
-pub fn results(
-    wait: &Wait,
-    progress: &WaitProgress,
-    consumed: Vec<Vec<Value>>,
-) -> Vec<ConditionResult> {
+pub fn results(wait: &Wait, progress: &WaitProgress, consumed: Vec<Vec<Value>>) -> Vec<ConditionResult> {
     let mut consumed = consumed.into_iter();
     number_timers(&wait.conditions)
         .into_iter()
         .map(|(condition, timer)| {
             let values = consumed.next().unwrap_or_default();
             match condition.kind {
-                ConditionKind::Timer { .. } => ConditionResult::Timer {
-                    fired: progress.has_fired(timer),
-                },
+                ConditionKind::Timer { .. } => ConditionResult::Timer { fired: progress.has_fired(timer) },
                 ConditionKind::Channel { .. } => ConditionResult::Channel { values },
             }
         })
@@ -121,12 +115,10 @@ pub fn results(
 
 /// The Channels whose messages can end this Wait, in declaration order, possibly repeated.
 pub fn watched_channels(wait: &Wait) -> impl Iterator<Item = &Key> {
-    wait.conditions
-        .iter()
-        .filter_map(|condition| match &condition.kind {
-            ConditionKind::Channel { channel, .. } => Some(channel),
-            ConditionKind::Timer { .. } => None,
-        })
+    wait.conditions.iter().filter_map(|condition| match &condition.kind {
+        ConditionKind::Channel { channel, .. } => Some(channel),
+        ConditionKind::Timer { .. } => None,
+    })
 }
 
 impl WaitProgress {
@@ -144,9 +136,7 @@ impl WaitProgress {
                 skipped: false,
             })
         });
-        let mut progress = Self {
-            timers: timers.collect(),
-        };
+        let mut progress = Self { timers: timers.collect() };
         for skip in remembered_skips {
             // A remembered skip may name a timer that the Wait turned out not to have.
             let _ = progress.skip(wait, skip);
@@ -234,10 +224,7 @@ impl Bounds {
             (Some(least), Some(most)) => (least, Some(most)),
         };
         let widen = |number| usize::try_from(number).unwrap_or(usize::MAX);
-        Self {
-            least: widen(least),
-            most: most.map_or(usize::MAX, widen),
-        }
+        Self { least: widen(least), most: most.map_or(usize::MAX, widen) }
     }
 }
 
@@ -252,12 +239,7 @@ fn first_ready(
         return Some(consumed);
     }
     for (place, (condition, _)) in conditions.iter().enumerate() {
-        let ConditionKind::Channel {
-            channel,
-            at_least,
-            at_most,
-        } = &condition.kind
-        else {
+        let ConditionKind::Channel { channel, at_least, at_most } = &condition.kind else {
             continue;
         };
         let bounds = Bounds::new(*at_least, *at_most);
@@ -287,11 +269,7 @@ fn together(
                     return None;
                 }
             }
-            ConditionKind::Channel {
-                channel,
-                at_least,
-                at_most,
-            } => {
+            ConditionKind::Channel { channel, at_least, at_most } => {
                 let left = spare.entry(channel).or_insert_with(|| channel_len(channel));
                 *left = left.checked_sub(Bounds::new(*at_least, *at_most).least)?;
             }
@@ -299,18 +277,11 @@ fn together(
     }
     let mut consumed = vec![0; conditions.len()];
     for &place in members {
-        let ConditionKind::Channel {
-            channel,
-            at_least,
-            at_most,
-        } = &conditions[place].0.kind
-        else {
+        let ConditionKind::Channel { channel, at_least, at_most } = &conditions[place].0.kind else {
             continue;
         };
         let bounds = Bounds::new(*at_least, *at_most);
-        let left = spare
-            .get_mut(channel)
-            .expect("the first pass entered every member's Channel");
+        let left = spare.get_mut(channel).expect("the first pass entered every member's Channel");
         let extra = (*left).min(bounds.most.saturating_sub(bounds.least));
         *left -= extra;
         consumed[place] = bounds.least + extra;
@@ -330,8 +301,7 @@ fn members_of_groups<'a>(
         .filter_map(|(place, (condition, _))| Some((condition.id.as_ref()?, place)))
         .collect();
     groups.iter().filter_map(move |group| {
-        let members: Option<BTreeSet<usize>> =
-            group.iter().map(|id| places.get(id).copied()).collect();
+        let members: Option<BTreeSet<usize>> = group.iter().map(|id| places.get(id).copied()).collect();
         Some(members?.into_iter().collect())
     })
 }
@@ -350,9 +320,7 @@ fn number_timers(conditions: &[Condition]) -> Vec<(&Condition, usize)> {
 }
 
 fn timer_conditions(wait: &Wait) -> impl Iterator<Item = &Condition> {
-    wait.conditions
-        .iter()
-        .filter(|condition| is_timer(condition))
+    wait.conditions.iter().filter(|condition| is_timer(condition))
 }
 
 fn is_timer(condition: &Condition) -> bool {

@@ -7,37 +7,22 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::{SkipOutcome, TimerSelector, WaitProgress, evaluate, results, watched_channels};
-use crate::engine::{
-    Condition, ConditionKind, ConditionResult, Key, TimerState, Value, Wait, WaitKind,
-};
+use crate::engine::{Condition, ConditionKind, ConditionResult, Key, TimerState, Value, Wait, WaitKind};
 use crate::ids::{Blob, Name};
 use crate::time::Timestamp;
 
 const ACCEPTED: Timestamp = Timestamp::from_millis(1_000);
 
 fn channel_key(name: &str) -> Key {
-    Key {
-        name: Name::new(name),
-        instance: None,
-    }
+    Key { name: Name::new(name), instance: None }
 }
 
 fn timer(duration_ms: u64) -> Condition {
-    Condition {
-        id: None,
-        kind: ConditionKind::Timer { duration_ms },
-    }
+    Condition { id: None, kind: ConditionKind::Timer { duration_ms } }
 }
 
 fn channel(name: &str, at_least: Option<u32>, at_most: Option<u32>) -> Condition {
-    Condition {
-        id: None,
-        kind: ConditionKind::Channel {
-            channel: channel_key(name),
-            at_least,
-            at_most,
-        },
-    }
+    Condition { id: None, kind: ConditionKind::Channel { channel: channel_key(name), at_least, at_most } }
 }
 
 fn one(name: &str) -> Condition {
@@ -45,10 +30,7 @@ fn one(name: &str) -> Condition {
 }
 
 fn named(id: &str, condition: Condition) -> Condition {
-    Condition {
-        id: Some(Name::new(id)),
-        ..condition
-    }
+    Condition { id: Some(Name::new(id)), ..condition }
 }
 
 fn wait(kind: WaitKind, conditions: Vec<Condition>) -> Wait {
@@ -56,10 +38,7 @@ fn wait(kind: WaitKind, conditions: Vec<Condition>) -> Wait {
 }
 
 fn combination(groups: &[&[&str]], conditions: Vec<Condition>) -> Wait {
-    let groups = groups
-        .iter()
-        .map(|group| group.iter().map(|id| Name::new(id)).collect())
-        .collect();
+    let groups = groups.iter().map(|group| group.iter().map(|id| Name::new(id)).collect()).collect();
     wait(WaitKind::AnyCombinationOf(groups), conditions)
 }
 
@@ -67,10 +46,8 @@ fn combination(groups: &[&[&str]], conditions: Vec<Condition>) -> Wait {
 fn consumed(wait: &Wait, passed_ms: u64, queued: &[(&str, usize)]) -> Option<Vec<usize>> {
     let mut progress = WaitProgress::accept(wait, ACCEPTED, &[]);
     progress.fire_due(Timestamp::from_millis(1_000 + passed_ms));
-    let queued: BTreeMap<String, usize> = queued
-        .iter()
-        .map(|(name, len)| ((*name).to_owned(), *len))
-        .collect();
+    let queued: BTreeMap<String, usize> =
+        queued.iter().map(|(name, len)| ((*name).to_owned(), *len)).collect();
     let channel_len = |key: &Key| queued.get(&*key.name).copied().unwrap_or(0);
     evaluate(wait, &progress, &channel_len).map(|outcome| outcome.consumed)
 }
@@ -80,41 +57,13 @@ fn concepts_1_6_channel_bounds_table() {
     // (at least, at most), then for queues of 0 to 5 messages what is consumed; None: not ready.
     type Row = (Option<u32>, Option<u32>, [Option<usize>; 6]);
     let table: [Row; 9] = [
-        (
-            None,
-            None,
-            [None, Some(1), Some(1), Some(1), Some(1), Some(1)],
-        ),
-        (
-            Some(3),
-            Some(3),
-            [None, None, None, Some(3), Some(3), Some(3)],
-        ),
-        (
-            Some(2),
-            None,
-            [None, None, Some(2), Some(3), Some(4), Some(5)],
-        ),
-        (
-            Some(0),
-            None,
-            [Some(0), Some(1), Some(2), Some(3), Some(4), Some(5)],
-        ),
-        (
-            None,
-            Some(3),
-            [Some(0), Some(1), Some(2), Some(3), Some(3), Some(3)],
-        ),
-        (
-            Some(2),
-            Some(4),
-            [None, None, Some(2), Some(3), Some(4), Some(4)],
-        ),
-        (
-            Some(0),
-            Some(1),
-            [Some(0), Some(1), Some(1), Some(1), Some(1), Some(1)],
-        ),
+        (None, None, [None, Some(1), Some(1), Some(1), Some(1), Some(1)]),
+        (Some(3), Some(3), [None, None, None, Some(3), Some(3), Some(3)]),
+        (Some(2), None, [None, None, Some(2), Some(3), Some(4), Some(5)]),
+        (Some(0), None, [Some(0), Some(1), Some(2), Some(3), Some(4), Some(5)]),
+        (None, Some(3), [Some(0), Some(1), Some(2), Some(3), Some(3), Some(3)]),
+        (Some(2), Some(4), [None, None, Some(2), Some(3), Some(4), Some(4)]),
+        (Some(0), Some(1), [Some(0), Some(1), Some(1), Some(1), Some(1), Some(1)]),
         (Some(5), Some(5), [None, None, None, None, None, Some(5)]),
         (Some(6), None, [None; 6]),
     ];
@@ -134,41 +83,26 @@ fn concepts_1_6_channel_bounds_table() {
 
 #[test]
 fn concepts_1_6_skip_is_over_at_once() {
-    assert_eq!(
-        consumed(&wait(WaitKind::Skip, vec![]), 0, &[]),
-        Some(vec![])
-    );
+    assert_eq!(consumed(&wait(WaitKind::Skip, vec![]), 0, &[]), Some(vec![]));
 }
 
 #[test]
 fn concepts_1_6_all_of_nothing_is_over_at_once() {
-    assert_eq!(
-        consumed(&wait(WaitKind::AllOf, vec![]), 0, &[]),
-        Some(vec![])
-    );
+    assert_eq!(consumed(&wait(WaitKind::AllOf, vec![]), 0, &[]), Some(vec![]));
 }
 
 #[test]
 fn concepts_1_6_all_of_needs_timers_and_channels() {
-    let wait = wait(
-        WaitKind::AllOf,
-        vec![one("a"), timer(50), channel("b", Some(2), None)],
-    );
+    let wait = wait(WaitKind::AllOf, vec![one("a"), timer(50), channel("b", Some(2), None)]);
     assert_eq!(consumed(&wait, 49, &[("a", 1), ("b", 2)]), None);
     assert_eq!(consumed(&wait, 50, &[("a", 0), ("b", 2)]), None);
     assert_eq!(consumed(&wait, 50, &[("a", 1), ("b", 1)]), None);
-    assert_eq!(
-        consumed(&wait, 50, &[("a", 4), ("b", 3)]),
-        Some(vec![1, 0, 3])
-    );
+    assert_eq!(consumed(&wait, 50, &[("a", 4), ("b", 3)]), Some(vec![1, 0, 3]));
 }
 
 #[test]
 fn concepts_1_6_all_of_counts_no_message_twice() {
-    let wait = wait(
-        WaitKind::AllOf,
-        vec![one("a"), channel("a", Some(2), Some(2))],
-    );
+    let wait = wait(WaitKind::AllOf, vec![one("a"), channel("a", Some(2), Some(2))]);
     assert_eq!(consumed(&wait, 0, &[("a", 2)]), None);
     assert_eq!(consumed(&wait, 0, &[("a", 3)]), Some(vec![1, 2]));
     assert_eq!(consumed(&wait, 0, &[("a", 9)]), Some(vec![1, 2]));
@@ -189,17 +123,10 @@ fn concepts_1_6_all_of_leaves_later_conditions_on_the_channel_what_they_need() {
 
 #[test]
 fn concepts_1_6_instances_of_a_channel_map_are_separate_queues() {
-    let instance = |key: &str| Key {
-        name: Name::new("m"),
-        instance: Some(Name::new(key)),
-    };
+    let instance = |key: &str| Key { name: Name::new("m"), instance: Some(Name::new(key)) };
     let on = |key: &str| Condition {
         id: None,
-        kind: ConditionKind::Channel {
-            channel: instance(key),
-            at_least: None,
-            at_most: None,
-        },
+        kind: ConditionKind::Channel { channel: instance(key), at_least: None, at_most: None },
     };
     let wait = wait(WaitKind::AllOf, vec![on("x"), on("y")]);
     let progress = WaitProgress::accept(&wait, ACCEPTED, &[]);
@@ -219,10 +146,7 @@ fn concepts_1_6_any_of_prefers_timers_whatever_their_place() {
 
 #[test]
 fn concepts_1_6_any_of_skips_what_is_not_ready_and_only_the_picked_channel_consumes() {
-    let wait = wait(
-        WaitKind::AnyOf,
-        vec![channel("a", Some(2), None), one("b"), one("c"), timer(10)],
-    );
+    let wait = wait(WaitKind::AnyOf, vec![channel("a", Some(2), None), one("b"), one("c"), timer(10)]);
     let queued = [("a", 1), ("b", 3), ("c", 3)];
     assert_eq!(consumed(&wait, 0, &queued), Some(vec![0, 1, 0, 0]));
     let queued = [("a", 2), ("b", 3), ("c", 3)];
@@ -239,53 +163,33 @@ fn concepts_1_6_any_of_an_optional_channel_is_over_at_once() {
 fn concepts_1_6_combination_takes_the_first_ready_group_and_only_its_channels_consume() {
     let wait = combination(
         &[&["pay", "ship"], &["late", "pay"], &["late"]],
-        vec![
-            named("ship", one("ship")),
-            named("late", timer(10)),
-            named("pay", one("pay")),
-        ],
+        vec![named("ship", one("ship")), named("late", timer(10)), named("pay", one("pay"))],
     );
     assert_eq!(consumed(&wait, 0, &[("pay", 5)]), None);
-    assert_eq!(
-        consumed(&wait, 0, &[("pay", 5), ("ship", 5)]),
-        Some(vec![1, 0, 1])
-    );
-    assert_eq!(
-        consumed(&wait, 10, &[("pay", 5), ("ship", 5)]),
-        Some(vec![1, 0, 1])
-    );
+    assert_eq!(consumed(&wait, 0, &[("pay", 5), ("ship", 5)]), Some(vec![1, 0, 1]));
+    assert_eq!(consumed(&wait, 10, &[("pay", 5), ("ship", 5)]), Some(vec![1, 0, 1]));
     assert_eq!(consumed(&wait, 10, &[("pay", 5)]), Some(vec![0, 0, 1]));
     assert_eq!(consumed(&wait, 10, &[("ship", 5)]), Some(vec![0, 0, 0]));
 }
 
 #[test]
 fn concepts_1_6_combination_counts_no_message_twice_within_a_group() {
-    let wait = combination(
-        &[&["first", "second"]],
-        vec![named("first", one("a")), named("second", one("a"))],
-    );
+    let wait =
+        combination(&[&["first", "second"]], vec![named("first", one("a")), named("second", one("a"))]);
     assert_eq!(consumed(&wait, 0, &[("a", 1)]), None);
     assert_eq!(consumed(&wait, 0, &[("a", 2)]), Some(vec![1, 1]));
 }
 
 #[test]
 fn concepts_1_6_results_come_in_declaration_order() {
-    let value = |text: &str| Value {
-        encoding: Name::new("text"),
-        data: Blob::from(text.as_bytes()),
-    };
-    let wait = wait(
-        WaitKind::AnyOf,
-        vec![timer(10), one("a"), timer(0), one("b")],
-    );
+    let value = |text: &str| Value { encoding: Name::new("text"), data: Blob::from(text.as_bytes()) };
+    let wait = wait(WaitKind::AnyOf, vec![timer(10), one("a"), timer(0), one("b")]);
     let progress = WaitProgress::accept(&wait, ACCEPTED, &[]);
     assert_eq!(
         results(&wait, &progress, vec![vec![], vec![value("m")]]),
         [
             ConditionResult::Timer { fired: false },
-            ConditionResult::Channel {
-                values: vec![value("m")]
-            },
+            ConditionResult::Channel { values: vec![value("m")] },
             ConditionResult::Timer { fired: true },
             ConditionResult::Channel { values: vec![] },
         ]
@@ -323,15 +227,8 @@ fn concepts_1_7_the_longest_timer_does_not_overflow() {
 
 #[test]
 fn concepts_1_7_skip_by_id_or_by_index_among_timers() {
-    let wait = wait(
-        WaitKind::AllOf,
-        vec![
-            named("t", one("a")),
-            named("first", timer(10)),
-            one("b"),
-            timer(20),
-        ],
-    );
+    let wait =
+        wait(WaitKind::AllOf, vec![named("t", one("a")), named("first", timer(10)), one("b"), timer(20)]);
     let accepted = WaitProgress::accept(&wait, ACCEPTED, &[]);
 
     let mut progress = accepted.clone();
@@ -348,10 +245,7 @@ fn concepts_1_7_skip_by_id_or_by_index_among_timers() {
     let mut progress = accepted.clone();
     let channel = TimerSelector::Id(Name::new("t"));
     assert_eq!(progress.skip(&wait, &channel), SkipOutcome::NotFound);
-    assert_eq!(
-        progress.skip(&wait, &TimerSelector::Index(2)),
-        SkipOutcome::NotFound
-    );
+    assert_eq!(progress.skip(&wait, &TimerSelector::Index(2)), SkipOutcome::NotFound);
     assert_eq!(progress, accepted);
 }
 
@@ -369,12 +263,7 @@ fn concepts_1_7_a_skip_before_the_wait_is_remembered_and_shown_as_a_skip() {
                 fired: true,
                 skipped: true,
             },
-            TimerState {
-                id: None,
-                due: Timestamp::from_millis(1_020),
-                fired: false,
-                skipped: false,
-            },
+            TimerState { id: None, due: Timestamp::from_millis(1_020), fired: false, skipped: false },
         ]
     );
 }
@@ -385,36 +274,21 @@ fn concepts_1_7_progress_survives_its_encoding() {
     let mut progress = WaitProgress::accept(&wait, ACCEPTED, &[TimerSelector::Index(1)]);
     progress.fire_due(Timestamp::from_millis(1_010));
     let bytes = minicbor::to_vec(&progress).expect("a Vec takes every byte");
-    assert_eq!(
-        minicbor::decode::<WaitProgress>(&bytes).expect("just encoded"),
-        progress
-    );
+    assert_eq!(minicbor::decode::<WaitProgress>(&bytes).expect("just encoded"), progress);
 }
 
 /// Concepts 1.6, row by row: whether a condition alone is ready, and what it may take.
 fn reference_ready(condition: &Condition, fired: bool, queued: usize) -> Option<usize> {
     match &condition.kind {
         ConditionKind::Timer { .. } => fired.then_some(0),
-        ConditionKind::Channel {
-            at_least: None,
-            at_most: None,
-            ..
-        } => (queued >= 1).then_some(1),
-        ConditionKind::Channel {
-            at_least: Some(n),
-            at_most: None,
-            ..
-        } => (queued >= *n as usize).then_some(queued),
-        ConditionKind::Channel {
-            at_least: None,
-            at_most: Some(n),
-            ..
-        } => Some(queued.min(*n as usize)),
-        ConditionKind::Channel {
-            at_least: Some(a),
-            at_most: Some(b),
-            ..
-        } => (queued >= *a as usize).then_some(queued.min(*b as usize)),
+        ConditionKind::Channel { at_least: None, at_most: None, .. } => (queued >= 1).then_some(1),
+        ConditionKind::Channel { at_least: Some(n), at_most: None, .. } => {
+            (queued >= *n as usize).then_some(queued)
+        }
+        ConditionKind::Channel { at_least: None, at_most: Some(n), .. } => Some(queued.min(*n as usize)),
+        ConditionKind::Channel { at_least: Some(a), at_most: Some(b), .. } => {
+            (queued >= *a as usize).then_some(queued.min(*b as usize))
+        }
     }
 }
 
@@ -470,9 +344,7 @@ fn reference(wait: &Wait, fired: &[bool], queued: &BTreeMap<Key, usize>) -> Opti
     let conditions = &wait.conditions;
     match &wait.kind {
         WaitKind::Skip => Some(vec![0; conditions.len()]),
-        WaitKind::UntilOne | WaitKind::AllOf => {
-            reference_together(conditions, |_| true, fired, queued)
-        }
+        WaitKind::UntilOne | WaitKind::AllOf => reference_together(conditions, |_| true, fired, queued),
         WaitKind::AnyOf => {
             let timers = (0..conditions.len()).filter(|p| channel_of(&conditions[*p]).is_none());
             let channels = (0..conditions.len()).filter(|p| channel_of(&conditions[*p]).is_some());
@@ -486,10 +358,7 @@ fn reference(wait: &Wait, fired: &[bool], queued: &BTreeMap<Key, usize>) -> Opti
         }
         WaitKind::AnyCombinationOf(groups) => groups.iter().find_map(|group| {
             let member = |place: usize| {
-                let id = conditions[place]
-                    .id
-                    .as_ref()
-                    .expect("combinations name every condition");
+                let id = conditions[place].id.as_ref().expect("combinations name every condition");
                 group.contains(id)
             };
             reference_together(conditions, member, fired, queued)
@@ -522,10 +391,7 @@ fn any_wait() -> impl Strategy<Value = Wait> {
             0 => WaitKind::AllOf,
             1 => WaitKind::AnyOf,
             2 => WaitKind::AnyCombinationOf(
-                groups
-                    .into_iter()
-                    .map(|group| group.into_iter().map(id).collect())
-                    .collect(),
+                groups.into_iter().map(|group| group.into_iter().map(id).collect()).collect(),
             ),
             _ => {
                 conditions.truncate(1);
