@@ -8,6 +8,7 @@ mod io;
 pub mod limits;
 mod model;
 pub mod retry;
+pub mod search;
 mod state;
 pub mod validate;
 pub mod wait;

@@ -169,11 +169,7 @@ impl Appender {
                 last.bytes += bytes;
                 last.changes.extend(changes);
             }
-            Some(_) | None => self.gathered.push_back(Gathered {
-                time,
-                changes,
-                bytes,
-            }),
+            Some(_) | None => self.gathered.push_back(Gathered { time, changes, bytes }),
         }
         Ok(self.gathered())
     }
@@ -194,9 +190,7 @@ impl Appender {
     #[must_use]
     pub fn gathered(&self) -> Position {
         let ahead = self.gathered.len() + usize::from(self.writing.is_some());
-        Position(
-            self.end.position.0 + u64::try_from(ahead).expect("a queue in memory is countable"),
-        )
+        Position(self.end.position.0 + u64::try_from(ahead).expect("a queue in memory is countable"))
     }
 
     /// What waits for the entry on its way, in bytes: a measure for back-pressure.
@@ -258,11 +252,7 @@ impl Appender {
         let write = &mut self.writing.as_mut()?.write;
         let position = write.position();
         Some(match write.poll_request(now, &mut self.next_request)? {
-            Request::Write { request, entry } => AppenderOutput::Write {
-                request,
-                position,
-                entry,
-            },
+            Request::Write { request, entry } => AppenderOutput::Write { request, position, entry },
             Request::Read { request } => AppenderOutput::Read { request, position },
         })
     }
@@ -290,11 +280,7 @@ impl Appender {
         let EntryBody::Changes(changes) = entry.body else {
             unreachable!("the body was made of changes above")
         };
-        Writing {
-            write: EntryWrite::new(now, position, bytes),
-            end: LogEnd { position, chain },
-            changes,
-        }
+        Writing { write: EntryWrite::new(now, position, bytes), end: LogEnd { position, chain }, changes }
     }
 
     fn went(&mut self, progress: Progress) {
@@ -303,10 +289,7 @@ impl Appender {
             Progress::Accepted => {
                 let writing = self.writing.take().expect("an entry was on its way");
                 self.end = writing.end;
-                self.outputs.push_back(AppenderOutput::Apply {
-                    end: writing.end,
-                    changes: writing.changes,
-                });
+                self.outputs.push_back(AppenderOutput::Apply { end: writing.end, changes: writing.changes });
             }
             // Whatever stands there, it is not ours: somebody else writes this log (D-10).
             Progress::Occupied(_) => self.fail(StopReason::LeaseTaken),

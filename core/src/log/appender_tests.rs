@@ -8,18 +8,11 @@ use crate::ids::{Epoch, Name, ProcessId};
 use crate::store::Version;
 
 fn origin() -> Origin {
-    Origin {
-        node_id: Name::new("orders"),
-        process_id: ProcessId(7),
-        epoch: Epoch(3),
-    }
+    Origin { node_id: Name::new("orders"), process_id: ProcessId(7), epoch: Epoch(3) }
 }
 
 fn fence_end() -> LogEnd {
-    LogEnd {
-        position: Position(10),
-        chain: Chain([1; 32]),
-    }
+    LogEnd { position: Position(10), chain: Chain([1; 32]) }
 }
 
 fn at_ms(millis: u64) -> Instant {
@@ -27,10 +20,7 @@ fn at_ms(millis: u64) -> Instant {
 }
 
 fn change(key: &str) -> Vec<Change> {
-    vec![Change {
-        key: key.as_bytes().to_vec(),
-        value: Some(vec![1]),
-    }]
+    vec![Change { key: key.as_bytes().to_vec(), value: Some(vec![1]) }]
 }
 
 fn change_of(bytes: usize) -> Vec<Change> {
@@ -41,22 +31,14 @@ fn change_of(bytes: usize) -> Vec<Change> {
 }
 
 fn done() -> WriteOutcome {
-    WriteOutcome::Done {
-        version: Version(Blob::default()),
-    }
+    WriteOutcome::Done { version: Version(Blob::default()) }
 }
 
 fn found(body: Blob) -> ReadOutcome {
-    ReadOutcome::Found {
-        version: Version(Blob::default()),
-        body,
-        stamp_ms: None,
-    }
+    ReadOutcome::Found { version: Version(Blob::default()), body, stamp_ms: None }
 }
 
-const TRANSIENT_WRITE: WriteOutcome = WriteOutcome::Transient {
-    retry_after_ms: None,
-};
+const TRANSIENT_WRITE: WriteOutcome = WriteOutcome::Transient { retry_after_ms: None };
 
 /// An appender and the clock it is driven by.
 struct Driver {
@@ -66,17 +48,11 @@ struct Driver {
 
 impl Driver {
     fn new() -> Self {
-        Self {
-            appender: Appender::new(origin(), fence_end(), 1),
-            now: at_ms(50_000),
-        }
+        Self { appender: Appender::new(origin(), fence_end(), 1), now: at_ms(50_000) }
     }
 
     fn gather(&mut self, changes: Vec<Change>) -> u64 {
-        self.appender
-            .gather(Timestamp::from_millis(5), changes)
-            .expect("small enough")
-            .0
+        self.appender.gather(Timestamp::from_millis(5), changes).expect("small enough").0
     }
 
     fn outputs(&mut self) -> Vec<AppenderOutput> {
@@ -86,13 +62,7 @@ impl Driver {
     /// The one output, which must be a write.
     fn write(&mut self) -> (RequestId, Position, Blob) {
         match &self.outputs()[..] {
-            [
-                AppenderOutput::Write {
-                    request,
-                    position,
-                    entry,
-                },
-            ] => (*request, *position, entry.clone()),
+            [AppenderOutput::Write { request, position, entry }] => (*request, *position, entry.clone()),
             other => panic!("one write was expected: {other:?}"),
         }
     }
@@ -106,13 +76,11 @@ impl Driver {
     }
 
     fn answer_write(&mut self, request: RequestId, outcome: WriteOutcome) {
-        self.appender
-            .handle(self.now, AppenderInput::Written { request, outcome });
+        self.appender.handle(self.now, AppenderInput::Written { request, outcome });
     }
 
     fn answer_read(&mut self, request: RequestId, outcome: ReadOutcome) {
-        self.appender
-            .handle(self.now, AppenderInput::Read { request, outcome });
+        self.appender.handle(self.now, AppenderInput::Read { request, outcome });
     }
 
     /// Lets time pass until something is due, and says how much it was.
@@ -129,10 +97,7 @@ impl Driver {
         let position = Position(end);
         assert_eq!(
             self.appender.poll_output(self.now),
-            Some(AppenderOutput::Apply {
-                end: LogEnd { position, chain },
-                changes
-            })
+            Some(AppenderOutput::Apply { end: LogEnd { position, chain }, changes })
         );
     }
 }
@@ -172,13 +137,7 @@ fn d_010_one_write_is_in_flight_and_what_gathers_meanwhile_shares_the_next_entry
     let (first, first_chain) = decoded(&first);
     let (second, second_chain) = decoded(&second);
     assert_eq!(first.follows(&fence_end()), Ok(()));
-    assert_eq!(
-        second.follows(&LogEnd {
-            position: Position(11),
-            chain: first_chain
-        }),
-        Ok(())
-    );
+    assert_eq!(second.follows(&LogEnd { position: Position(11), chain: first_chain }), Ok(()));
     assert_eq!(driver.appender.end().chain, second_chain);
     assert_ne!(first.nonce, second.nonce);
     assert_eq!(first.origin, origin());
@@ -197,10 +156,7 @@ fn d_010_no_changes_wait_for_what_was_gathered_before() {
 fn d_039_an_entry_carries_its_newest_time() {
     let mut driver = Driver::new();
     for millis in [7, 9, 8] {
-        driver
-            .appender
-            .gather(Timestamp::from_millis(millis), change("a"))
-            .expect("small enough");
+        driver.appender.gather(Timestamp::from_millis(millis), change("a")).expect("small enough");
     }
     let (_, _, entry) = driver.write();
     assert_eq!(decoded(&entry).0.time, Timestamp::from_millis(9));
@@ -225,10 +181,7 @@ fn d_056_a_larger_decision_goes_alone() {
         let (request, at, _) = driver.write();
         assert_eq!(at, Position(position));
         driver.answer_write(request, done());
-        assert!(matches!(
-            driver.appender.poll_output(driver.now),
-            Some(AppenderOutput::Apply { .. })
-        ));
+        assert!(matches!(driver.appender.poll_output(driver.now), Some(AppenderOutput::Apply { .. })));
     }
 }
 
@@ -236,12 +189,8 @@ fn d_056_a_larger_decision_goes_alone() {
 fn d_056_above_thirty_two_mebibytes_nothing_is_gathered() {
     let mut driver = Driver::new();
     assert_eq!(
-        driver
-            .appender
-            .gather(Timestamp::ZERO, change_of(DECISION_BYTES + 1)),
-        Err(TooLarge {
-            bytes: DECISION_BYTES + 1
-        })
+        driver.appender.gather(Timestamp::ZERO, change_of(DECISION_BYTES + 1)),
+        Err(TooLarge { bytes: DECISION_BYTES + 1 })
     );
     assert!(driver.appender.is_idle());
 }
@@ -358,18 +307,12 @@ fn ha_014_a_successors_fence_at_the_position_stops_the_process() {
     driver.gather(change("a"));
     let (request, position, _) = driver.write();
     let fence = Entry {
-        origin: Origin {
-            node_id: Name::new("orders"),
-            process_id: ProcessId(8),
-            epoch: Epoch(4),
-        },
+        origin: Origin { node_id: Name::new("orders"), process_id: ProcessId(8), epoch: Epoch(4) },
         position,
         nonce: 1,
         time: Timestamp::ZERO,
         previous: fence_end().chain,
-        body: EntryBody::Fence {
-            lease_duration_ms: 10_000,
-        },
+        body: EntryBody::Fence { lease_duration_ms: 10_000 },
     };
     driver.answer_write(request, WriteOutcome::Refused);
     let (read, _) = driver.read();
@@ -449,9 +392,7 @@ fn ha_032_transient_failures_are_retried_until_ten_seconds_are_over() {
 
 /// 100 ms doubling to 1 s, each drawn from [½, 1]; the last wait ends with the limit.
 fn assert_delays(delays_ms: &[u128]) {
-    let full = [100, 200, 400, 800]
-        .into_iter()
-        .chain(core::iter::repeat(1_000));
+    let full = [100, 200, 400, 800].into_iter().chain(core::iter::repeat(1_000));
     let (_, but_last) = delays_ms.split_last().expect("there were retries");
     assert!(but_last.len() >= 11, "{delays_ms:?}");
     for (delay, full) in but_last.iter().zip(full) {
@@ -465,9 +406,7 @@ fn ha_032_the_limit_counts_anew_for_every_entry() {
     for position in 11..14 {
         driver.gather(change("a"));
         let (request, _, _) = driver.write();
-        driver.now = driver
-            .now
-            .saturating_add(core::time::Duration::from_secs(9));
+        driver.now = driver.now.saturating_add(core::time::Duration::from_secs(9));
         driver.answer_write(request, done());
         driver.applied(position, change("a"));
     }
@@ -484,9 +423,7 @@ fn d_057_an_acceptance_that_was_received_goes_before_the_limit_that_passed() {
     driver.gather(change("a"));
     let (request, _, _) = driver.write();
     // The process was frozen; the answer has been waiting in the queue.
-    driver.now = driver
-        .now
-        .saturating_add(core::time::Duration::from_secs(11));
+    driver.now = driver.now.saturating_add(core::time::Duration::from_secs(11));
     driver.answer_write(request, done());
     driver.applied(11, change("a"));
 }
@@ -528,9 +465,7 @@ fn d_033_a_failed_disk_is_never_tried_again() {
     let (request, _, _) = driver.write();
     driver.answer_write(request, WriteOutcome::LocalFailure);
     assert_eq!(driver.outputs(), failed(StopReason::LocalStoreFailed));
-    driver
-        .appender
-        .handle_timeout(driver.now.saturating_add(WRITE_LIMIT));
+    driver.appender.handle_timeout(driver.now.saturating_add(WRITE_LIMIT));
     assert_eq!(driver.outputs(), []);
 }
 

@@ -129,8 +129,7 @@ impl Entry {
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&FORMAT_VERSION.to_be_bytes());
         bytes.extend_from_slice(&[0; 32]);
-        self.encode_content(&mut bytes)
-            .expect("writing to memory does not fail");
+        self.encode_content(&mut bytes).expect("writing to memory does not fail");
         let chain = checksum(&bytes);
         bytes[CHECKSUM_AT..CONTENT_AT].copy_from_slice(&chain.0);
         (Blob::from(bytes), chain)
@@ -160,9 +159,7 @@ impl Entry {
         }
         let entry = Self::decode_content(&bytes[CONTENT_AT..]).ok_or(EntryError::Damaged)?;
         if *entry.origin.node_id != *node_id {
-            return Err(EntryError::ForeignNode {
-                found: entry.origin.node_id,
-            });
+            return Err(EntryError::ForeignNode { found: entry.origin.node_id });
         }
         Ok((entry, chain))
     }
@@ -230,9 +227,7 @@ impl Entry {
 pub(super) fn changes_bytes(changes: &[Change]) -> usize {
     changes
         .iter()
-        .map(|change| {
-            change.key.len() + change.value.as_ref().map_or(0, Vec::len) + CHANGE_OVERHEAD_BYTES
-        })
+        .map(|change| change.key.len() + change.value.as_ref().map_or(0, Vec::len) + CHANGE_OVERHEAD_BYTES)
         .sum()
 }
 

@@ -9,11 +9,7 @@ use super::*;
 
 fn entry(body: EntryBody) -> Entry {
     Entry {
-        origin: Origin {
-            node_id: Name::new("orders"),
-            process_id: ProcessId(7),
-            epoch: Epoch(3),
-        },
+        origin: Origin { node_id: Name::new("orders"), process_id: ProcessId(7), epoch: Epoch(3) },
         position: Position(12),
         nonce: 99,
         time: Timestamp::from_millis(1_000),
@@ -43,18 +39,12 @@ fn ha_014_an_entry_of_a_newer_format_is_refused_by_its_number() {
         Entry::decode(&resealed(with_format(found)), "orders"),
         Err(EntryError::NewerFormat { found })
     );
-    assert_eq!(
-        Entry::decode(&resealed(with_format(0)), "orders"),
-        Err(EntryError::Damaged)
-    );
+    assert_eq!(Entry::decode(&resealed(with_format(0)), "orders"), Err(EntryError::Damaged));
 }
 
 #[test]
 fn ha_014_a_flipped_version_is_damage_and_not_a_newer_format() {
-    assert_eq!(
-        Entry::decode(&with_format(FORMAT_VERSION + 1), "orders"),
-        Err(EntryError::Damaged)
-    );
+    assert_eq!(Entry::decode(&with_format(FORMAT_VERSION + 1), "orders"), Err(EntryError::Damaged));
 }
 
 #[test]
@@ -62,31 +52,21 @@ fn ha_014_an_entry_of_another_node_is_refused_by_its_name() {
     let (bytes, _) = entry(EntryBody::Changes(vec![])).encode();
     assert_eq!(
         Entry::decode(&bytes, "payments"),
-        Err(EntryError::ForeignNode {
-            found: Name::new("orders")
-        })
+        Err(EntryError::ForeignNode { found: Name::new("orders") })
     );
 }
 
 #[test]
 fn ha_014_bytes_after_an_entry_are_damage() {
-    let (bytes, _) = entry(EntryBody::Fence {
-        lease_duration_ms: 30_000,
-    })
-    .encode();
+    let (bytes, _) = entry(EntryBody::Fence { lease_duration_ms: 30_000 }).encode();
     let mut longer = bytes.to_vec();
     longer.push(0);
-    assert_eq!(
-        Entry::decode(&resealed(longer), "orders"),
-        Err(EntryError::Damaged)
-    );
+    assert_eq!(Entry::decode(&resealed(longer), "orders"), Err(EntryError::Damaged));
 }
 
 #[test]
 fn d_042_a_fence_records_the_lease_duration() {
-    let fence = entry(EntryBody::Fence {
-        lease_duration_ms: 30_000,
-    });
+    let fence = entry(EntryBody::Fence { lease_duration_ms: 30_000 });
     let (bytes, chain) = fence.encode();
     assert_eq!(Entry::decode(&bytes, "orders"), Ok((fence, chain)));
 }
@@ -94,10 +74,7 @@ fn d_042_a_fence_records_the_lease_duration() {
 #[test]
 fn d_043_an_entry_follows_only_the_end_that_it_names() {
     let entry = entry(EntryBody::Changes(vec![]));
-    let end = |position, byte| LogEnd {
-        position: Position(position),
-        chain: Chain([byte; 32]),
-    };
+    let end = |position, byte| LogEnd { position: Position(position), chain: Chain([byte; 32]) };
     assert_eq!(entry.follows(&end(11, 5)), Ok(()));
     assert_eq!(entry.follows(&end(11, 6)), Err(EntryError::BrokenChain));
     assert_eq!(entry.follows(&end(10, 5)), Err(EntryError::BrokenChain));
@@ -114,8 +91,7 @@ fn ha_014_the_checksum_covers_the_previous_one() {
 
 fn any_entry() -> impl Strategy<Value = Entry> {
     let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
-    let change =
-        (bytes(), proptest::option::of(bytes())).prop_map(|(key, value)| Change { key, value });
+    let change = (bytes(), proptest::option::of(bytes())).prop_map(|(key, value)| Change { key, value });
     let body = prop_oneof![
         any::<u64>().prop_map(|lease_duration_ms| EntryBody::Fence { lease_duration_ms }),
         proptest::collection::vec(change, 0..6).prop_map(EntryBody::Changes),

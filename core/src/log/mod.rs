@@ -5,9 +5,7 @@ mod entry;
 mod outbox;
 mod write;
 
-pub use appender::{
-    Appender, AppenderInput, AppenderOutput, DECISION_BYTES, SHARED_ENTRY_BYTES, TooLarge,
-};
+pub use appender::{Appender, AppenderInput, AppenderOutput, DECISION_BYTES, SHARED_ENTRY_BYTES, TooLarge};
 pub use entry::{Chain, Entry, EntryBody, EntryError, FORMAT_VERSION, LogEnd, Origin};
 pub use outbox::Outbox;
 pub use write::WRITE_LIMIT;

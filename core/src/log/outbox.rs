@@ -23,12 +23,7 @@ impl<L: Ord + Clone, T> Outbox<L, T> {
     /// Empty, with nothing durable.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            items: BTreeMap::new(),
-            lanes: BTreeMap::new(),
-            arrivals: 0,
-            durable: Position(0),
-        }
+        Self { items: BTreeMap::new(), lanes: BTreeMap::new(), arrivals: 0, durable: Position(0) }
     }
 
     /// Keeps an item until everything up to `after` is durable, and behind everything in its lane.

@@ -66,11 +66,7 @@ enum Phase {
     /// `send` is due at `at`.
     Due { send: Kind, at: Instant },
     /// `kind` was sent.
-    Sent {
-        kind: Kind,
-        request: RequestId,
-        cut_off: Instant,
-    },
+    Sent { kind: Kind, request: RequestId, cut_off: Instant },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,10 +82,7 @@ impl EntryWrite {
             position,
             entry,
             deadline: now.saturating_add(WRITE_LIMIT),
-            phase: Phase::Due {
-                send: Kind::Write,
-                at: now,
-            },
+            phase: Phase::Due { send: Kind::Write, at: now },
             failures: 0,
             writes: Vec::new(),
         }
@@ -100,11 +93,7 @@ impl EntryWrite {
     }
 
     /// The request that is due, if one is.
-    pub(super) fn poll_request(
-        &mut self,
-        now: Instant,
-        next_request: &mut RequestId,
-    ) -> Option<Request> {
+    pub(super) fn poll_request(&mut self, now: Instant, next_request: &mut RequestId) -> Option<Request> {
         let Phase::Due { send, at } = self.phase else {
             return None;
         };
@@ -113,18 +102,11 @@ impl EntryWrite {
         }
         let request = *next_request;
         next_request.0 += 1;
-        self.phase = Phase::Sent {
-            kind: send,
-            request,
-            cut_off: now.saturating_add(ATTEMPT_CUT_OFF),
-        };
+        self.phase = Phase::Sent { kind: send, request, cut_off: now.saturating_add(ATTEMPT_CUT_OFF) };
         Some(match send {
             Kind::Write => {
                 self.writes.push(request);
-                Request::Write {
-                    request,
-                    entry: self.entry.clone(),
-                }
+                Request::Write { request, entry: self.entry.clone() }
             }
             Kind::Read => Request::Read { request },
         })
@@ -178,9 +160,7 @@ impl EntryWrite {
             ReadOutcome::Found { body, .. } => Progress::Occupied(body),
             // A 409 that changed nothing (D-9).
             ReadOutcome::Missing => self.back_off(now, Kind::Write, None, rng),
-            ReadOutcome::Transient { retry_after_ms } => {
-                self.back_off(now, Kind::Read, retry_after_ms, rng)
-            }
+            ReadOutcome::Transient { retry_after_ms } => self.back_off(now, Kind::Read, retry_after_ms, rng),
             ReadOutcome::Permanent => Progress::Failed(StopReason::StoragePermanent),
             ReadOutcome::LocalFailure => Progress::Failed(StopReason::LocalStoreFailed),
         }
@@ -192,9 +172,7 @@ impl EntryWrite {
             return Progress::Failed(StopReason::LogWriteTimeout);
         }
         match self.phase {
-            Phase::Sent { kind, cut_off, .. } if now >= cut_off => {
-                self.back_off(now, kind, None, rng)
-            }
+            Phase::Sent { kind, cut_off, .. } if now >= cut_off => self.back_off(now, kind, None, rng),
             Phase::Sent { .. } | Phase::Due { .. } => Progress::Going,
         }
     }
@@ -212,13 +190,7 @@ impl EntryWrite {
         matches!(self.phase, Phase::Sent { request: current, .. } if current == request)
     }
 
-    fn back_off(
-        &mut self,
-        now: Instant,
-        send: Kind,
-        retry_after_ms: Option<u64>,
-        rng: &mut Rng,
-    ) -> Progress {
+    fn back_off(&mut self, now: Instant, send: Kind, retry_after_ms: Option<u64>, rng: &mut Rng) -> Progress {
         let delay = back_off(self.failures, retry_after_ms, rng);
         self.failures += 1;
         self.next(now, send, now.saturating_add(delay))
@@ -240,6 +212,5 @@ pub(super) fn back_off(failures: u32, retry_after_ms: Option<u64>, rng: &mut Rng
     // 2^4 × 100 ms is beyond the cap already.
     let full_micros = (FIRST_MICROS << failures.min(4)).min(MOST_MICROS);
     let drawn_micros = full_micros / 2 + rng.up_to(full_micros / 2);
-    Duration::from_micros(drawn_micros)
-        .max(Duration::from_millis(retry_after_ms.unwrap_or_default()))
+    Duration::from_micros(drawn_micros).max(Duration::from_millis(retry_after_ms.unwrap_or_default()))
 }
