@@ -3,9 +3,13 @@
 mod appender;
 mod entry;
 mod outbox;
+mod startup;
 mod write;
 
 pub use appender::{Appender, AppenderInput, AppenderOutput, DECISION_BYTES, SHARED_ENTRY_BYTES, TooLarge};
 pub use entry::{Chain, Entry, EntryBody, EntryError, FORMAT_VERSION, LogEnd, Origin};
 pub use outbox::Outbox;
+pub use startup::{
+    DiscardReason, ListOutcome, ReadEnd, Startup, StartupInput, StartupOptions, StartupOutput,
+};
 pub use write::WRITE_LIMIT;

@@ -1,0 +1,70 @@
+//! A question to the log's store that is asked until it is answered.
+
+use core::time::Duration;
+
+use crate::ids::RequestId;
+use crate::log::write::back_off;
+use crate::rng::Rng;
+use crate::time::Instant;
+
+/// A question without an answer is asked anew after this: long enough for a full range from a slow store.
+const CUT_OFF: Duration = Duration::from_secs(10);
+
+/// Reading has no limit of its own: it goes on for as long as the lease is held (lesson C8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ask {
+    state: State,
+    failures: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Due(Instant),
+    Sent { request: RequestId, cut_off: Instant },
+}
+
+impl Ask {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { state: State::Due(now), failures: 0 }
+    }
+
+    /// The request to send now, if it is time.
+    pub(super) fn poll(&mut self, now: Instant, next_request: &mut RequestId) -> Option<RequestId> {
+        match self.state {
+            State::Due(at) if at <= now => {
+                let request = *next_request;
+                next_request.0 += 1;
+                self.state = State::Sent { request, cut_off: now.saturating_add(CUT_OFF) };
+                Some(request)
+            }
+            State::Due(_) | State::Sent { .. } => None,
+        }
+    }
+
+    /// Whether this answer is awaited; a late one to a request that was given up is not.
+    pub(super) fn awaits(&self, answered: RequestId) -> bool {
+        matches!(self.state, State::Sent { request, .. } if request == answered)
+    }
+
+    /// It failed, and may work later.
+    pub(super) fn retry(&mut self, now: Instant, retry_after_ms: Option<u64>, rng: &mut Rng) {
+        let delay = back_off(self.failures, retry_after_ms, rng);
+        self.failures += 1;
+        self.state = State::Due(now.saturating_add(delay));
+    }
+
+    /// Time has passed.
+    pub(super) fn time_passed(&mut self, now: Instant, rng: &mut Rng) {
+        if matches!(self.state, State::Sent { cut_off, .. } if cut_off <= now) {
+            self.retry(now, None, rng);
+        }
+    }
+
+    /// When something becomes due.
+    pub(super) const fn due(&self) -> Instant {
+        match self.state {
+            State::Due(at) => at,
+            State::Sent { cut_off, .. } => cut_off,
+        }
+    }
+}
