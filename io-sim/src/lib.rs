@@ -13,6 +13,8 @@
 //! log_store    the log of one node on a disk or in a store
 //! local_store  the applied state, which may lose its newest batches in a crash
 //! swarm        which faults exist in this run, and how often
+//! watch        what a world shows to those who check it
+//! lease_world  processes that compete for one lease
 //! ```
 
 #![forbid(unsafe_code)]
@@ -21,11 +23,13 @@ pub mod clock;
 pub mod dice;
 pub mod disk;
 pub mod heap;
+pub mod lease_world;
 pub mod local_store;
 pub mod log_store;
 pub mod store;
 pub mod swarm;
 pub mod trace;
+pub mod watch;
 pub mod weather;
 
 /// Virtual time: microseconds since the beginning of the run. Nobody inside the simulation sees it.

@@ -60,6 +60,12 @@ pub struct Store {
 }
 
 impl Store {
+    /// An empty one whose clock is off by so many milliseconds.
+    #[must_use]
+    pub fn with_skew(skew_ms: i64) -> Self {
+        Self { skew_ms, ..Self::default() }
+    }
+
     /// One operation takes effect, now.
     pub fn apply(&mut self, at: TrueTime, key: &Name, operation: Operation) -> StoreAnswer {
         match operation {

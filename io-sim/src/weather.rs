@@ -46,7 +46,7 @@ impl Fate {
 }
 
 /// A late landing comes within this time: beyond any lease of the simulation and its successor's start.
-const LATEST_LANDING: TrueTime = 40 * SECOND;
+pub const LATEST_LANDING: TrueTime = 40 * SECOND;
 
 /// Draws what happens to a request that is sent now.
 pub fn fate(dice: &mut Dice, faults: &StoreFaults, blacked_out: bool) -> Fate {

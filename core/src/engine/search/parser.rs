@@ -42,12 +42,7 @@ pub(super) fn parse(query: &str) -> Result<SearchFilter, QueryError> {
                     "OR is not supported: use IN (…) for several values of one field, or search twice".into(),
                 ));
             }
-            Token::Word(_)
-            | Token::Quoted(_)
-            | Token::Operator(_)
-            | Token::Open
-            | Token::Close
-            | Token::Comma => return Err(next.expected("AND or the end of the query")),
+            _ => return Err(next.expected("AND or the end of the query")),
         }
     }
 }

@@ -1,4 +1,0 @@
-//! Scenarios of the engine, read as scripts.
-
-mod driver;
-mod smoke;

@@ -1,0 +1,224 @@
+//! A simulated client: starts one Flow, feeds it, perhaps stops it, and waits for its end. It repeats
+//! every call with the same request ID until it knows how it ended.
+
+use dexzd_core::engine::{
+    Answer, Call, CallError, FlowStatus, Publication, StopKind, Target, TimerTarget,
+};
+use dexzd_core::ids::{Name, RunId, StepExecutionId};
+
+use super::flows::{self, Shape};
+use crate::dice::{Dice, Stream};
+use crate::{MILLISECOND, SECOND, TrueTime};
+
+/// A call that heard nothing for so long is given up and repeated.
+pub const CALL_TIMEOUT: TrueTime = 20 * SECOND;
+
+/// What a client wants.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Action {
+    /// Ask; [`Client::answered`] or [`Client::unanswered`] follows.
+    Call(Call),
+    /// Be called by [`Client::wake`] at this time.
+    Wake(TrueTime),
+    /// The Flow is closed and the client has nothing left to do.
+    Finished,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Start,
+    Publish { next: u32 },
+    Skip,
+    Stop(StopKind),
+    Wait,
+    Finished,
+}
+
+/// One client, which cares for one Flow.
+#[derive(Debug)]
+pub struct Client {
+    /// Its number, unique.
+    pub number: u32,
+    /// Its Flow's shape.
+    pub shape: Shape,
+    /// Its Flow's ID.
+    pub flow_id: Name,
+    /// Its run, once it is started.
+    pub run_id: Option<RunId>,
+    /// What it asked the run to do besides its work.
+    pub stopped: Option<StopKind>,
+    /// How it ended.
+    pub status: Option<FlowStatus>,
+    stages: Vec<Stage>,
+    asking: bool,
+}
+
+impl Client {
+    /// Draws what this client will do.
+    pub fn new(number: u32, shape: Shape, stops_per_million: u32, dice: &mut Dice) -> Self {
+        let draw = Stream::Workload;
+        let mut stages = vec![Stage::Start];
+        let publishes = shape != Shape::Order || dice.chance(draw, "pays", 600_000);
+        if publishes {
+            stages.extend((0..shape.messages()).map(|next| Stage::Publish { next }));
+        }
+        if matches!(shape, Shape::Order | Shape::Reminder) && dice.chance(draw, "skips", 300_000) {
+            stages.push(Stage::Skip);
+        }
+        let mut stopped = None;
+        if dice.chance(draw, "stops", stops_per_million) {
+            let kinds = [StopKind::Cancel, StopKind::Fail, StopKind::Terminate];
+            let kind = kinds[dice.weighted(draw, "stop_kind", &[1, 1, 1])];
+            stopped = Some(kind);
+            stages.push(Stage::Stop(kind));
+        }
+        stages.push(Stage::Wait);
+        stages.reverse();
+        Self {
+            number,
+            shape,
+            flow_id: Name::new(&format!("{}-{number}", shape.flow_type())),
+            run_id: None,
+            stopped,
+            status: None,
+            stages,
+            asking: false,
+        }
+    }
+
+    /// Whether its Flow is closed, as far as it knows.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.status.is_some()
+    }
+
+    /// It is time for the next call.
+    pub fn wake(&mut self) -> Vec<Action> {
+        if self.asking {
+            return Vec::new();
+        }
+        match self.call() {
+            Some(call) => {
+                self.asking = true;
+                vec![Action::Call(call)]
+            }
+            None => vec![Action::Finished],
+        }
+    }
+
+    /// No answer: the outcome is unknown, so the same call follows, with the same request ID.
+    pub fn unanswered(&mut self, at: TrueTime, dice: &mut Dice) -> Vec<Action> {
+        self.asking = false;
+        let pause = dice.between(Stream::Workload, "call_again", 20 * MILLISECOND, SECOND);
+        vec![Action::Wake(at + pause)]
+    }
+
+    /// An answer.
+    ///
+    /// # Errors
+    /// A sentence, if nobody may get such an answer to such a call.
+    pub fn answered(
+        &mut self,
+        at: TrueTime,
+        answer: &Result<Answer, CallError>,
+        dice: &mut Dice,
+    ) -> Result<Vec<Action>, String> {
+        let stage = self.stage();
+        if matches!(
+            answer,
+            Err(CallError::Unavailable | CallError::LongPollTimeout)
+        ) {
+            return Ok(self.unanswered(at, dice));
+        }
+        match (stage, answer) {
+            (Stage::Start, Ok(Answer::Started { run_id, .. })) => {
+                if self.run_id.is_some_and(|known| known != *run_id) {
+                    return Err(format!(
+                        "{} was started twice: {:?} and {run_id}",
+                        self.flow_id, self.run_id
+                    ));
+                }
+                self.run_id = Some(*run_id);
+            }
+            (Stage::Publish { .. }, Ok(Answer::Published(ids))) if ids.len() == 1 => {}
+            (Stage::Skip, Ok(Answer::Skipped { .. }) | Err(CallError::TimerNotFound))
+            | (Stage::Stop(_), Ok(Answer::Done))
+            | (
+                Stage::Publish { .. } | Stage::Skip | Stage::Stop(_),
+                Err(CallError::NotActive { .. } | CallError::Closing),
+            ) => {}
+            (Stage::Wait, Ok(Answer::FlowResult(result))) => {
+                if result.status == FlowStatus::Running {
+                    return Err(format!("{} closed with status running", self.flow_id));
+                }
+                self.status = Some(result.status);
+            }
+            _ => {
+                return Err(format!(
+                    "{} got {answer:?} at its stage {stage:?}",
+                    self.flow_id
+                ));
+            }
+        }
+        // Some answers are lost on their last metre: the client asks again although it is settled.
+        self.asking = false;
+        if !dice.chance(Stream::Workload, "asks_again", 50_000) {
+            self.stages.pop();
+        }
+        let pause = dice.between(Stream::Workload, "thinks", 0, 2 * SECOND);
+        Ok(vec![Action::Wake(at + pause)])
+    }
+
+    fn stage(&self) -> Stage {
+        self.stages.last().copied().unwrap_or(Stage::Finished)
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            flow_id: self.flow_id.clone(),
+            run_id: None,
+        }
+    }
+
+    fn request(&self, what: &str) -> Name {
+        Name::new(&format!("c{}-{what}", self.number))
+    }
+
+    fn call(&self) -> Option<Call> {
+        Some(match self.stage() {
+            Stage::Start => Call::Start(Box::new(
+                self.shape.start(&self.flow_id, &self.request("start")),
+            )),
+            Stage::Publish { next } => Call::Publish {
+                request_id: self.request(&format!("publish-{next}")),
+                target: self.target(),
+                publications: vec![Publication {
+                    channel: self.shape.channel(),
+                    value: flows::number(next + 1),
+                }],
+            },
+            Stage::Skip => Call::SkipTimer {
+                request_id: self.request("skip"),
+                target: self.target(),
+                timer: TimerTarget::Index {
+                    step: StepExecutionId {
+                        step_type: Name::new(self.shape.step_types()[0]),
+                        number: 1,
+                    },
+                    index: 0,
+                },
+            },
+            Stage::Stop(kind) => Call::Stop {
+                request_id: self.request("stop"),
+                target: self.target(),
+                kind,
+                reason: Name::new("the client thought better of it"),
+            },
+            Stage::Wait => Call::WaitForFlow {
+                target: self.target(),
+                wait_ms: Some(10_000),
+            },
+            Stage::Finished => return None,
+        })
+    }
+}

@@ -1,0 +1,301 @@
+//! What a world shows to those who check it, in true time.
+
+use std::fmt;
+
+use dexzd_core::engine::{Answer, Call, CallError, Change, Task};
+use dexzd_core::ids::{Blob, CallId, Epoch, HandoutId, Position, StreamId};
+use dexzd_core::lease::LeaseRecord;
+use dexzd_core::log::LogEnd;
+use dexzd_core::stop::StopReason;
+
+use crate::TrueTime;
+use crate::local_store::Records;
+
+/// A simulated process, from 0. It keeps its number when it starts again.
+pub type ProcessNumber = u8;
+
+/// One thing that happened.
+#[derive(Debug)]
+pub enum Seen<'a> {
+    /// A process started, with its disk.
+    Started {
+        /// Which.
+        process: ProcessNumber,
+    },
+    /// A process died, by a crash or a stop.
+    Died {
+        /// Which.
+        process: ProcessNumber,
+        /// None: it was killed.
+        reason: Option<StopReason>,
+    },
+    /// A write of the lease took effect in the store.
+    LeaseLanded {
+        /// Who had sent it.
+        process: ProcessNumber,
+        /// What stands there now.
+        record: &'a LeaseRecord,
+    },
+    /// Somebody deleted the lease object.
+    LeaseLost,
+    /// The fence of an epoch landed in the log.
+    Fenced {
+        /// Whose.
+        process: ProcessNumber,
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// A renewal left.
+    RenewalSent {
+        /// Who.
+        process: ProcessNumber,
+        /// Under which epoch.
+        epoch: Epoch,
+        /// Which write of this process it is.
+        nonce: u64,
+        /// The sender's holder clock when it decided to send, in microseconds.
+        instant_us: u64,
+    },
+    /// A holder knows that a write of its own stands in the lease.
+    RenewalKnown {
+        /// Who.
+        process: ProcessNumber,
+        /// Which write.
+        nonce: u64,
+    },
+    /// A release left for the first time: its epoch never serves again.
+    ReleaseSent {
+        /// Who.
+        process: ProcessNumber,
+        /// Which epoch.
+        epoch: Epoch,
+    },
+    /// A gate was opened or its deadline moved.
+    GateOpen {
+        /// Whose.
+        process: ProcessNumber,
+        /// Of which epoch.
+        epoch: Epoch,
+        /// When its own clock reaches the deadline.
+        until: TrueTime,
+    },
+    /// A gate was shut for good.
+    GateShut {
+        /// Whose.
+        process: ProcessNumber,
+        /// Of which epoch.
+        epoch: Epoch,
+    },
+    /// An entry became durable in the log.
+    EntryDurable {
+        /// Where.
+        position: Position,
+        /// As encoded.
+        entry: &'a Blob,
+    },
+    /// The local store applied an entry.
+    Applied {
+        /// Whose.
+        process: ProcessNumber,
+        /// Up to here.
+        end: LogEnd,
+        /// What it changed.
+        changes: &'a [Change],
+    },
+    /// The whole local store of a process, at a moment of rest.
+    LocalState {
+        /// Whose.
+        process: ProcessNumber,
+        /// Up to where.
+        end: LogEnd,
+        /// Everything.
+        records: &'a Records,
+    },
+    /// The engine said that a task goes out. It may still be held back, and lost.
+    TaskMade {
+        /// Whose engine.
+        process: ProcessNumber,
+        /// To which stream.
+        stream: StreamId,
+        /// The position it waits for.
+        after: Position,
+        /// The task.
+        task: &'a Task,
+    },
+    /// A task was handed to the transport.
+    TaskLeft {
+        /// By whom.
+        process: ProcessNumber,
+        /// Of which epoch.
+        epoch: Epoch,
+        /// The log is durable up to here.
+        durable: Position,
+        /// The position it waited for.
+        after: Position,
+        /// The task.
+        task: &'a Task,
+    },
+    /// A Worker gave the task back unused, and the server heard it.
+    HandedBack {
+        /// Which task.
+        handout: HandoutId,
+    },
+    /// A Worker learned what became of its result.
+    Settled {
+        /// Which task.
+        handout: HandoutId,
+        /// Whether it counted.
+        accepted: bool,
+        /// Whether the Worker heard it on the stream that had carried the task.
+        on_its_stream: bool,
+    },
+    /// A client's call reached a process.
+    Called {
+        /// Who serves it.
+        process: ProcessNumber,
+        /// Its number there.
+        call: CallId,
+        /// What it asks.
+        request: &'a Call,
+    },
+    /// An answer was handed to the transport.
+    AnswerLeft {
+        /// By whom.
+        process: ProcessNumber,
+        /// Of which epoch.
+        epoch: Epoch,
+        /// The log is durable up to here.
+        durable: Position,
+        /// The position it waited for.
+        after: Position,
+        /// What was asked.
+        request: &'a Call,
+        /// The answer.
+        answer: &'a Result<Answer, CallError>,
+    },
+    /// From now on no faults strike.
+    Healed,
+    /// At the end of a run: what the server says about one Flow.
+    Audit(&'a Audit),
+}
+
+/// What the server says about one Flow at the end of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Audit {
+    /// Its ID.
+    pub flow_id: String,
+    /// The whole history.
+    pub history: Vec<dexzd_core::engine::HistoryEvent>,
+    /// The state, if the Flow exists.
+    pub state: Option<Box<dexzd_core::engine::RunState>>,
+}
+
+/// A rule was broken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// When.
+    pub at: TrueTime,
+    /// Which rule: `invariant 3`, or a name.
+    pub rule: String,
+    /// One sentence for people.
+    pub sentence: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} was broken at {}.{:06} s: {}",
+            self.rule,
+            self.at / 1_000_000,
+            self.at % 1_000_000,
+            self.sentence
+        )
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// Checks one rule.
+pub trait Watcher {
+    /// The rule's name.
+    fn rule(&self) -> &'static str;
+
+    /// Something happened.
+    ///
+    /// # Errors
+    /// A sentence that says how the rule was broken.
+    fn observe(&mut self, at: TrueTime, seen: &Seen<'_>) -> Result<(), String>;
+
+    /// The run is over.
+    ///
+    /// # Errors
+    /// A sentence that says what is missing.
+    fn finish(&mut self, _at: TrueTime) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// All that watch a run. The first broken rule stays.
+#[derive(Default)]
+pub struct Watchers {
+    watchers: Vec<Box<dyn Watcher>>,
+    broken: Option<Violation>,
+}
+
+impl fmt::Debug for Watchers {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Watchers")
+            .field("count", &self.watchers.len())
+            .field("broken", &self.broken)
+            .finish()
+    }
+}
+
+impl Watchers {
+    /// Those.
+    #[must_use]
+    pub fn new(watchers: Vec<Box<dyn Watcher>>) -> Self {
+        Self { watchers, broken: None }
+    }
+
+    /// Shows them something.
+    pub fn show(&mut self, at: TrueTime, seen: &Seen<'_>) {
+        if self.broken.is_some() {
+            return;
+        }
+        for watcher in &mut self.watchers {
+            if let Err(sentence) = watcher.observe(at, seen) {
+                self.broken = Some(Violation { at, rule: watcher.rule().to_owned(), sentence });
+                return;
+            }
+        }
+    }
+
+    /// A rule of the world itself is broken.
+    pub fn complain(&mut self, at: TrueTime, rule: &str, sentence: String) {
+        self.broken.get_or_insert_with(|| Violation { at, rule: rule.to_owned(), sentence });
+    }
+
+    /// Whether a rule is broken: the run need not go on.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// The run is over.
+    ///
+    /// # Errors
+    /// The first broken rule.
+    pub fn finish(&mut self, at: TrueTime) -> Result<(), Violation> {
+        for watcher in &mut self.watchers {
+            if self.broken.is_none()
+                && let Err(sentence) = watcher.finish(at)
+            {
+                self.broken = Some(Violation { at, rule: watcher.rule().to_owned(), sentence });
+            }
+        }
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+}

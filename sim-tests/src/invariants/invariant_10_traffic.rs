@@ -1,0 +1,122 @@
+//! Invariant 10: a renewal starts when a third of the period has passed since the sending of the last
+//! write known to have landed, and not before. Together with HA-36's exact count this bounds the traffic.
+//!
+//! Exempt: the confirmation after the fence (D-42) and renewals in doubt (D-1). Not checked: reads.
+
+use std::collections::BTreeMap;
+
+use dexzd_core::ids::Epoch;
+use dexzd_core::lease::LeaseDuration;
+use dexzd_core::time::micros;
+use dexzd_io_sim::TrueTime;
+use dexzd_io_sim::watch::{ProcessNumber, Seen, Watcher};
+
+/// See the module.
+#[derive(Debug)]
+pub struct LeaseTraffic {
+    third_us: u64,
+    holders: BTreeMap<ProcessNumber, Holder>,
+}
+
+#[derive(Default, Debug)]
+struct Holder {
+    epoch: Epoch,
+    sent: BTreeMap<u64, u64>,
+    base_us: Option<u64>,
+    in_doubt: bool,
+}
+
+impl LeaseTraffic {
+    /// For processes that all use this duration.
+    #[must_use]
+    pub fn new(duration: LeaseDuration) -> Self {
+        Self { third_us: micros(duration.renewal()), holders: BTreeMap::new() }
+    }
+}
+
+impl Watcher for LeaseTraffic {
+    fn rule(&self) -> &'static str {
+        "invariant 10 (lease traffic)"
+    }
+
+    fn observe(&mut self, at: TrueTime, seen: &Seen<'_>) -> Result<(), String> {
+        match seen {
+            Seen::RenewalSent { process, epoch, nonce, instant_us } => {
+                let holder = self.holders.entry(*process).or_default();
+                if holder.epoch != *epoch {
+                    *holder = Holder { epoch: *epoch, ..Holder::default() };
+                }
+                holder.sent.insert(*nonce, *instant_us);
+                if let Some(base_us) = holder.base_us
+                    && !holder.in_doubt
+                    && *instant_us < base_us + self.third_us
+                {
+                    return Err(format!(
+                        "p{process} renewed epoch {epoch} {} us after the last write that landed was sent",
+                        instant_us - base_us
+                    ));
+                }
+            }
+            Seen::RenewalKnown { process, nonce } => {
+                if let Some(holder) = self.holders.get_mut(process)
+                    && let Some(sent) = holder.sent.get(nonce)
+                {
+                    holder.base_us = Some(*sent);
+                }
+            }
+            Seen::GateOpen { process, until, .. } => {
+                if let Some(holder) = self.holders.get_mut(process) {
+                    holder.in_doubt = *until <= at;
+                }
+            }
+            Seen::Died { process, .. } => {
+                self.holders.remove(process);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LeaseTraffic;
+    use crate::invariants::made_up::{open, tell};
+    use dexzd_core::ids::Epoch;
+    use dexzd_core::lease::LeaseDuration;
+    use dexzd_io_sim::watch::Seen;
+
+    fn sent(nonce: u64, instant_us: u64) -> Seen<'static> {
+        Seen::RenewalSent { process: 0, epoch: Epoch(1), nonce, instant_us }
+    }
+
+    fn known(nonce: u64) -> Seen<'static> {
+        Seen::RenewalKnown { process: 0, nonce }
+    }
+
+    fn watcher() -> LeaseTraffic {
+        LeaseTraffic::new(LeaseDuration::DEFAULT)
+    }
+
+    #[test]
+    fn a_third_apart_is_fine_and_so_is_a_retry() {
+        let story =
+            [(0, sent(1, 0)), (1, known(1)), (2, sent(2, 3_333_333)), (3, sent(3, 3_500_000)), (4, known(3))];
+        assert_eq!(tell(watcher(), &story), Ok(()));
+    }
+
+    #[test]
+    fn too_early_is_seen() {
+        let story = [(0, sent(1, 0)), (1, known(1)), (2, sent(2, 3_333_332))];
+        assert_eq!(
+            tell(watcher(), &story),
+            Err("p0 renewed epoch 1 3333332 us after the last write that landed was sent".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_doubt_renews_at_once() {
+        let story = [(0, sent(1, 0)), (1, known(1)), (2, open(0, 1, 2)), (2, sent(2, 2))];
+        assert_eq!(tell(watcher(), &story), Ok(()));
+    }
+}
