@@ -1,74 +1,76 @@
-//! The gate of one epoch: the one value that control plane, data plane and transport share (D-47).
+//! The gate of one epoch, where both planes and the transport can see it (D-47).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use dexzd_core::time::Instant;
+use dexzd_core::gate::{Gate as CoreGate, GateOrder, GateView};
+use tokio::sync::Notify;
 
 use crate::clock::Clock;
 
-/// Open until a deadline that only moves forward; closing is final. An epoch has one, which is never
-/// used for another epoch.
-///
-/// Whoever hands bytes to a transport asks [`is_open`](Self::is_open) right before: it reads a clock
-/// then, whatever an input's time was (HA-69, HA-71). A cloned gate is the same gate.
+/// Whether bytes may leave, asked with a clock read at that moment. A clone is the same gate.
 #[derive(Clone)]
 pub struct Gate {
     shared: Arc<Shared>,
-    clock: Arc<Clock>,
 }
 
 struct Shared {
-    /// In microseconds of the holder's clock; 0 before the first opening, [`CLOSED`] for ever.
-    deadline: AtomicU64,
-    in_doubt: AtomicBool,
+    gate: Mutex<CoreGate>,
+    clock: Arc<Clock>,
+    /// An order came.
+    ordered: Notify,
+    /// A look found doubt before `node` did: it must look too.
+    on_doubt: Box<dyn Fn() + Send + Sync>,
 }
 
-const CLOSED: u64 = u64::MAX;
-
 impl Gate {
-    /// A gate that was never open.
+    /// A gate that was never open. `on_doubt` is called by looks that find the lease in doubt.
     #[must_use]
-    pub fn new(clock: Arc<Clock>) -> Self {
+    pub fn new(clock: Arc<Clock>, on_doubt: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
-            shared: Arc::new(Shared { deadline: AtomicU64::new(0), in_doubt: AtomicBool::new(false) }),
-            clock,
+            shared: Arc::new(Shared {
+                gate: Mutex::new(CoreGate::default()),
+                clock,
+                ordered: Notify::new(),
+                on_doubt: Box::new(on_doubt),
+            }),
         }
     }
 
-    /// Opens the gate, or keeps it open, until `deadline`. Does nothing once it is closed, and never
-    /// moves the deadline back.
-    pub fn open_until(&self, deadline: Instant) {
-        let micros = deadline.as_micros().min(CLOSED - 1);
-        let _ = self.shared.deadline.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
-            (old != CLOSED && old < micros).then_some(micros)
-        });
+    /// `node` orders.
+    pub fn order(&self, order: GateOrder) {
+        self.lock().order(order);
+        self.shared.ordered.notify_waiters();
     }
 
-    /// Shuts the gate while the lease is in doubt, and ends the doubt (D-1).
-    pub fn set_doubt(&self, in_doubt: bool) {
-        self.shared.in_doubt.store(in_doubt, Ordering::Release);
-    }
-
-    /// Closes the gate for ever.
-    pub fn close(&self) {
-        self.shared.deadline.store(CLOSED, Ordering::Release);
-    }
-
-    /// Whether bytes may leave now. Also false for ever once the deadline was seen to be over.
+    /// Whether something may leave now, by a clock read now.
     #[must_use]
-    pub fn is_open(&self) -> bool {
-        let deadline = self.shared.deadline.load(Ordering::Acquire);
-        if deadline == CLOSED || deadline == 0 || self.shared.in_doubt.load(Ordering::Acquire) {
-            return false;
+    pub fn look(&self) -> GateView {
+        let view = {
+            let mut gate = self.lock();
+            // Read under the lock: looks reach the gate in the order of their clock readings.
+            gate.look(self.shared.clock.now())
+        };
+        if view == GateView::Doubt {
+            (self.shared.on_doubt)();
         }
-        self.clock.now().instant < Instant::from_micros(deadline)
+        view
     }
 
-    /// Whether it was closed for ever.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.shared.deadline.load(Ordering::Acquire) == CLOSED
+    /// Waits while the lease is in doubt (D-1), then says whether the answer may leave.
+    pub async fn pass(&self) -> bool {
+        loop {
+            // Registered before the look, so that no order between the two is missed.
+            let ordered = self.shared.ordered.notified();
+            match self.look() {
+                GateView::Open => return true,
+                GateView::Shut => return false,
+                GateView::Doubt => ordered.await,
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, CoreGate> {
+        self.shared.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,6 +6,7 @@ mod durability;
 mod files;
 mod gate;
 pub mod local;
+pub mod runtime;
 pub mod store;
 
 pub use clock::{Clock, entropy, entropy_u128};

@@ -1,1 +1,97 @@
-//! sdk
+//! Rust SDK of dex-server-zd: write Flows and Steps, run Workers, call the server.
+//!
+//! A **Flow** is a durable process made of **Steps**. Each Step does some work and decides which Steps come
+//! next; the server keeps everything in between, so that a crash of anything repeats only what was running.
+//! A **Worker** runs the Steps; a **Client** starts Flows and talks to them.
+//!
+//! ```no_run
+//! use dexzd_sdk::prelude::*;
+//!
+//! struct Greet;
+//!
+//! impl Step for Greet {
+//!     const TYPE: &'static str = "Greet";
+//!     type Input = String;
+//!
+//!     async fn execute(&self, _: &Context, name: String) -> StepResult {
+//!         Ok(Decision::complete(&format!("Hello, {name}!")))
+//!     }
+//! }
+//!
+//! struct Greeting;
+//!
+//! impl Flow for Greeting {
+//!     const TYPE: &'static str = "Greeting";
+//!     type Start = Greet;
+//!     type Output = String;
+//!
+//!     fn define(&self) -> Definition<Self> {
+//!         Definition::starting_with(Greet)
+//!     }
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let worker = Worker::builder("127.0.0.1:8801").flow(Greeting).build()?;
+//!     tokio::spawn(worker.run());
+//!
+//!     let client = Client::connect("127.0.0.1:8801").await?;
+//!     client.start::<Greeting>("greeting-1", &"Ada".to_owned()).await?;
+//!     println!("{}", client.result::<Greeting>("greeting-1").await?);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Start with [`Step`], [`WaitingStep`] and [`Flow`]; [`Context`] is what a handler can do, [`Decision`] how
+//! it ends.
+
+mod address;
+mod backoff;
+mod cancel;
+mod client;
+mod context;
+mod decision;
+mod error;
+mod flow;
+mod options;
+mod schema;
+mod step;
+mod value;
+mod wait;
+mod worker;
+
+#[cfg(test)]
+mod testing;
+
+pub use address::{
+    ADDRESS_VARIABLE, AddressError, DEFAULT_ADDRESS, ProtocolError, address_from_environment,
+};
+pub use cancel::CancelReason;
+pub use client::{
+    CALL_DEADLINE, Client, ClientError, ErrorCategory, FlowError, FlowOutput, FlowResult,
+    FlowStatus, FlowSummary, FlowTarget, IdReusePolicy, SkipTimer, StartOptions, Stop,
+    TimeoutPolicy,
+};
+pub use context::{AttemptProgress, Context, Message, RecoveryInfo, StepExecutionId};
+pub use decision::{ChannelList, Decision, Movement};
+pub use error::StepError;
+pub use flow::{Definition, DefinitionError, Flow, Input};
+pub use options::{Durability, MethodOptions, RetryPolicy, StepOptions};
+pub use schema::{Attribute, AttributeMap, Channel, ChannelMap, UndeclaredError};
+pub use step::{NoStart, Step, StepResult, TimeoutHandler, WaitResult, WaitingStep};
+pub use value::{JSON, VALUE_BYTES, ValueError, decode, encode};
+pub use wait::{Condition, Conditions, Wait};
+pub use worker::{DRAIN_TIMEOUT, Worker, WorkerBuilder, WorkerError};
+
+/// The wire's own vocabulary, for what this library hands out as it came.
+pub use dexzd_proto as proto;
+
+/// Everything a Flow needs.
+pub mod prelude {
+    pub use crate::{
+        Attribute, AttributeMap, Channel, ChannelMap, Client, ClientError, Condition, Conditions,
+        Context, Decision, Definition, Durability, Flow, MethodOptions, Movement, RetryPolicy,
+        StartOptions, Step, StepError, StepOptions, StepResult, TimeoutHandler, Wait, WaitResult,
+        WaitingStep, Worker, WorkerError,
+    };
+}

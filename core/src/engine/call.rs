@@ -637,3 +637,31 @@ pub fn timer_conditions(wait: &Wait) -> Vec<&Condition> {
         .filter(|condition| matches!(condition.kind, super::model::ConditionKind::Timer { .. }))
         .collect()
 }
+
+impl core::fmt::Display for CallError {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::InvalidArgument { field, rule } => write!(formatter, "{field}: {rule}"),
+            Self::AlreadyStarted { run_id, status } => {
+                write!(formatter, "the Flow ID is in use: run {run_id} is {}", status.label())
+            }
+            Self::NotFound => formatter.write_str("there is no such Flow or run"),
+            Self::NotActive { status } => write!(formatter, "the run is closed: {}", status.label()),
+            Self::Closing => formatter.write_str("the Flow is closing: a stop is under way"),
+            Self::LongPollTimeout => formatter.write_str("the wait ended; the Flow is untouched"),
+            Self::MessageNotFound { message } => {
+                write!(formatter, "Channel message {message} was consumed or deleted, or never existed")
+            }
+            Self::TimerNotFound => formatter.write_str("there is no such timer, or it can no longer fire"),
+            Self::StepNotCompleted => {
+                formatter.write_str("the Step execution ended without completing, or can no longer begin")
+            }
+            Self::LimitExceeded { limit } => write!(formatter, "a limit is reached: {limit}"),
+            Self::Unavailable => formatter.write_str("this process does not serve: try again"),
+            Self::RequestIdReused => {
+                formatter.write_str("the request ID was used for another kind of call: use a new one")
+            }
+            Self::Internal { detail } => write!(formatter, "internal error: {detail}"),
+        }
+    }
+}

@@ -33,3 +33,19 @@ pub const PING_INTERVAL_MS: u64 = 5_000;
 pub const PING_TIMEOUT_MS: u64 = 15_000;
 /// After the cancel request of a drain a result is still accepted for so long (D-21).
 pub const DRAIN_GRACE_MS: u64 = 5_000;
+/// All Attributes of one run: 4 MiB, so that a first-attempt snapshot fits into an entry (D-56).
+pub const ATTRIBUTES_BYTES: u64 = 4 << 20;
+/// All pending Channel messages of one run: 16 MiB, so that a Wait that takes them all fits into an entry.
+pub const MESSAGES_BYTES: u64 = 16 << 20;
+/// A cooperative stop waits for running attempts for so long.
+pub const CLOSING_MS: u64 = 30_000;
+/// Skips of timers of Steps that do not wait yet, per run.
+pub const REMEMBERED_SKIPS: usize = 1_000;
+/// Runs kept in memory. Everything else is read again when it is needed.
+pub const LOADED_RUNS: usize = 4_096;
+/// Timers kept in memory: those that are due next.
+pub const NEAR_TIMERS: usize = 16_384;
+/// Timers fired, and method calls recovered, in one decision: keeps entries and pauses short.
+pub const BATCH: usize = 512;
+/// Keys of an expired run deleted in one decision.
+pub const DELETED_KEYS: usize = 10_000;

@@ -423,6 +423,8 @@ pub mod failure_type {
     pub const HEARTBEAT_TIMEOUT: &str = "HEARTBEAT_TIMEOUT";
     /// A Worker returned something that the server must refuse.
     pub const INVALID_RESULT: &str = "INVALID_RESULT";
+    /// A Worker-side library found that the definition itself is wrong.
+    pub const INVALID_DEFINITION: &str = "INVALID_DEFINITION";
     /// The timeout of the whole Flow ran out.
     pub const FLOW_TIMEOUT: &str = "FLOW_TIMEOUT";
 }
@@ -555,6 +557,20 @@ pub enum FlowStatus {
     /// Closed at once.
     #[n(4)]
     Terminated,
+}
+
+impl FlowStatus {
+    /// The word that users see.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+            Self::Terminated => "terminated",
+        }
+    }
 }
 
 /// Why a run failed (concepts.md 1.1).

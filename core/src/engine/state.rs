@@ -77,6 +77,7 @@ impl Overlay {
     }
 
     /// Whether everything is applied.
+    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }

@@ -149,3 +149,16 @@ pub enum LeaseTimer {
     #[n(6)]
     ReleaseLimit,
 }
+
+#[cfg(test)]
+mod candidate_tests;
+#[cfg(test)]
+pub(crate) mod driver;
+#[cfg(test)]
+mod duration_tests;
+#[cfg(test)]
+mod holder_tests;
+#[cfg(test)]
+mod record_tests;
+#[cfg(test)]
+mod release_tests;

@@ -42,7 +42,12 @@ pub(super) fn parse(query: &str) -> Result<SearchFilter, QueryError> {
                     "OR is not supported: use IN (…) for several values of one field, or search twice".into(),
                 ));
             }
-            _ => return Err(next.expected("AND or the end of the query")),
+            Token::Word(_)
+            | Token::Quoted(_)
+            | Token::Operator(_)
+            | Token::Open
+            | Token::Close
+            | Token::Comma => return Err(next.expected("AND or the end of the query")),
         }
     }
 }

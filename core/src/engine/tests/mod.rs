@@ -1,0 +1,4 @@
+//! Scenarios of the engine, read as scripts.
+
+mod driver;
+mod smoke;

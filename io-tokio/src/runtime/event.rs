@@ -1,0 +1,60 @@
+//! What the shell and the core want told: metrics and log lines are made from it.
+
+use std::time::Duration;
+
+use dexzd_core::engine::EngineEvent;
+use dexzd_core::ids::Position;
+use dexzd_core::node::NodeEvent;
+
+/// Takes events. It is called on the threads that drive the core, so it must be quick and never wait.
+pub trait EventSink: Send + Sync {
+    /// The data plane says something.
+    fn engine(&self, event: &EngineEvent);
+    /// The control plane says something.
+    fn node(&self, event: &NodeEvent);
+    /// The shell itself says something.
+    fn shell(&self, event: &ShellEvent);
+}
+
+/// What only the shell knows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ShellEvent {
+    /// The data directory cannot be locked: the process waits for expiry like any other (HA-7).
+    LockNotSupported {
+        /// Why.
+        reason: String,
+    },
+    /// An entry became durable.
+    Committed {
+        /// Its place.
+        position: Position,
+        /// Its size, in bytes.
+        bytes: usize,
+        /// From the write's begin to its end, sync included.
+        took: Duration,
+    },
+    /// The local store reached the disk up to here.
+    LocalStoreFlushed {
+        /// Its place.
+        position: Position,
+        /// How long it took.
+        took: Duration,
+    },
+    /// The log was trimmed.
+    LogTrimmed {
+        /// Everything before it is gone.
+        below: Position,
+    },
+    /// Something failed; the stop that follows carries the class, this carries the detail (D-32).
+    Failure {
+        /// For people.
+        detail: String,
+    },
+}
+
+/// Tells nobody.
+impl EventSink for () {
+    fn engine(&self, _: &EngineEvent) {}
+    fn node(&self, _: &NodeEvent) {}
+    fn shell(&self, _: &ShellEvent) {}
+}

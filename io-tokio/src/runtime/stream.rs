@@ -1,0 +1,79 @@
+//! The two halves of one Worker stream, as the server sees them.
+
+use dexzd_core::engine::{ServerFrame, WorkerFrame};
+use dexzd_core::gate::GateView;
+use dexzd_core::ids::StreamId;
+use tokio::sync::mpsc;
+
+use super::messages::{DataMessage, DataSender};
+use crate::gate::Gate;
+
+/// So many frames leave in one batch: enough that waking up costs little, and no batch is huge.
+const BATCH_FRAMES: usize = 256;
+
+/// What a Worker says goes in here. Dropping it ends the stream (`StreamClosed`).
+pub struct WorkerSender {
+    id: StreamId,
+    data: DataSender,
+}
+
+impl WorkerSender {
+    pub(super) const fn new(id: StreamId, data: DataSender) -> Self {
+        Self { id, data }
+    }
+
+    /// Hands a frame to the engine.
+    pub fn send(&self, frame: WorkerFrame) {
+        self.data.send(DataMessage::Frame { stream: self.id, frame });
+    }
+}
+
+impl Drop for WorkerSender {
+    fn drop(&mut self) {
+        self.data.send(DataMessage::StreamClosed { stream: self.id });
+    }
+}
+
+/// What goes to a Worker comes out here.
+pub struct WorkerReceiver {
+    frames: mpsc::UnboundedReceiver<ServerFrame>,
+    gate: Gate,
+}
+
+impl WorkerReceiver {
+    pub(super) const fn new(frames: mpsc::UnboundedReceiver<ServerFrame>, gate: Gate) -> Self {
+        Self { frames, gate }
+    }
+
+    /// The next frames, all that are ready. None: the stream is over.
+    ///
+    /// Tasks leave only while the gate is open, by a clock read here (HA-72, D-47); pings and frames of
+    /// running tasks flow on (HA-73). May be dropped and called again without losing a frame.
+    pub async fn recv(&mut self) -> Option<Vec<ServerFrame>> {
+        loop {
+            let mut batch = Vec::new();
+            if self.frames.recv_many(&mut batch, BATCH_FRAMES).await == 0 {
+                return None;
+            }
+            let has_task = batch.iter().any(is_task);
+            if has_task && self.gate.look() != GateView::Open {
+                // In doubt or shut: a task that is held back was never handed out. The attempt comes back
+                // when the stream ends, or with the next epoch's recovery.
+                batch.retain(|frame| !is_task(frame));
+            }
+            if !batch.is_empty() {
+                return Some(batch);
+            }
+        }
+    }
+}
+
+const fn is_task(frame: &ServerFrame) -> bool {
+    match frame {
+        ServerFrame::Task(_) => true,
+        ServerFrame::Cancel { .. }
+        | ServerFrame::Settled { .. }
+        | ServerFrame::Ping
+        | ServerFrame::Refused { .. } => false,
+    }
+}

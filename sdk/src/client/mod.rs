@@ -1,0 +1,275 @@
+//! Clients: start Flows, talk to them, wait for them, look at them.
+
+mod calls;
+mod error;
+mod long_poll;
+mod result;
+mod start;
+
+use std::future::Future;
+use std::time::Duration;
+
+use dexzd_proto as proto;
+use proto::flow_service_client::FlowServiceClient;
+use tokio::time::Instant;
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
+
+use crate::address::{Server, agree_on_protocol, root_cause};
+use crate::backoff::Backoff;
+
+pub use calls::{SkipTimer, Stop};
+pub use error::ClientError;
+pub use result::{ErrorCategory, FlowError, FlowOutput, FlowResult, FlowStatus, FlowSummary};
+pub use start::{IdReusePolicy, StartOptions, TimeoutPolicy};
+
+/// A call is repeated while the server is unavailable for at most so long: longer than a takeover by a
+/// standby takes with the default lease (11 s), and than a restart.
+pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
+/// [`Client::connect`] gives up after this.
+const CONNECT_CALL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Talks to a server. Cheap to clone; clones share one connection.
+///
+/// - **Make one**: [`connect`](Self::connect), [`new`](Self::new).
+/// - **Adjust it**: [`with_deadline`](Self::with_deadline), [`with_request_id`](Self::with_request_id),
+///   [`waiting_at_most`](Self::waiting_at_most).
+/// - **Start and stop**: [`start`](Self::start), [`start_with`](Self::start_with), [`stop`](Self::stop).
+/// - **Change**: [`publish`](Self::publish), [`write_attribute`](Self::write_attribute),
+///   [`skip_timer`](Self::skip_timer), [`set_step_durability`](Self::set_step_durability).
+/// - **Wait**: [`result`](Self::result), [`wait_for_flow`](Self::wait_for_flow),
+///   [`wait_for_step`](Self::wait_for_step), [`wait_for_event`](Self::wait_for_event).
+/// - **Look**: [`describe`](Self::describe), [`state`](Self::state), [`history`](Self::history),
+///   [`search`](Self::search).
+///
+/// Calls that change something carry a request ID, by which the server makes a repetition harmless; while
+/// the server is unavailable they are repeated with the same one until the deadline (D-35).
+///
+/// ```no_run
+/// use dexzd_sdk::prelude::*;
+/// # struct Greet;
+/// # impl Step for Greet {
+/// #     const TYPE: &'static str = "Greet";
+/// #     type Input = String;
+/// #     async fn execute(&self, _: &Context, _: String) -> StepResult { Ok(Decision::dead_end()) }
+/// # }
+/// # struct Greeting;
+/// # impl Flow for Greeting {
+/// #     const TYPE: &'static str = "Greeting";
+/// #     type Start = Greet;
+/// #     type Output = String;
+/// #     fn define(&self) -> Definition<Self> { Definition::starting_with(Greet) }
+/// # }
+///
+/// # async fn run() -> Result<(), ClientError> {
+/// let client = Client::connect("127.0.0.1:8801").await?;
+/// client.start::<Greeting>("greeting-1", &"Ada".to_owned()).await?;
+/// println!("{}", client.result::<Greeting>("greeting-1").await?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    server: Server,
+    service: FlowServiceClient<Channel>,
+    deadline: Duration,
+    long_poll_limit: Option<Duration>,
+    request_id: Option<String>,
+}
+
+/// A Flow, and possibly which of its runs: by default the latest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlowTarget {
+    /// The Flow's ID.
+    pub flow_id: String,
+    /// Which run; None is the latest.
+    pub run_id: Option<String>,
+}
+
+impl Client {
+    /// Connects to the server at `host:port` and agrees on a protocol version.
+    ///
+    /// # Errors
+    /// At once, if nobody answers there or the versions do not fit.
+    pub async fn connect(address: impl AsRef<str>) -> Result<Self, ClientError> {
+        let client = Self::new(address)?;
+        let address = client.server.address.to_string();
+        let connect_error = |message: String| ClientError::Connect {
+            address: address.clone(),
+            message,
+        };
+        let mut service = client.service.clone();
+        let info = tokio::time::timeout(
+            CONNECT_CALL_TIMEOUT,
+            service.get_server_info(proto::GetServerInfoRequest {}),
+        );
+        let info = info
+            .await
+            .map_err(|_| connect_error(format!("no answer within {CONNECT_CALL_TIMEOUT:?}")))?
+            .map_err(|status| match std::error::Error::source(&status) {
+                Some(source) => connect_error(root_cause(source)),
+                None => connect_error(format!("{:?}: {}", status.code(), status.message())),
+            })?;
+        agree_on_protocol(&address, info.get_ref(), proto::PROTOCOL_VERSIONS)?;
+        Ok(client)
+    }
+
+    /// A client that connects when it is first used, so that it can be made before its server runs.
+    ///
+    /// # Errors
+    /// The address is not `host:port`.
+    pub fn new(address: impl AsRef<str>) -> Result<Self, ClientError> {
+        Ok(Self::of(Server::parse(address.as_ref())?))
+    }
+
+    pub(crate) fn of(server: Server) -> Self {
+        let service = FlowServiceClient::new(server.connect_lazily())
+            .max_decoding_message_size(proto::MESSAGE_BYTES)
+            .max_encoding_message_size(proto::MESSAGE_BYTES);
+        Self {
+            server,
+            service,
+            deadline: CALL_DEADLINE,
+            long_poll_limit: None,
+            request_id: None,
+        }
+    }
+
+    /// How long a call may take, repetitions included. Default [`CALL_DEADLINE`]. Calls that wait for
+    /// something to happen are bounded by [`waiting_at_most`](Self::waiting_at_most) instead.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// How long `wait_for_…` and [`result`](Self::result) wait before they end with
+    /// [`ClientError::LongPollTimeout`]. Default: for ever.
+    #[must_use]
+    pub fn waiting_at_most(mut self, limit: Duration) -> Self {
+        self.long_poll_limit = Some(limit);
+        self
+    }
+
+    /// The request ID of the next change, for callers that repeat a change themselves. One change, one ID:
+    /// the server refuses the same ID for something else. Default: a new UUID for each call.
+    #[must_use]
+    pub fn with_request_id(mut self, request_id: impl Into<String>) -> Self {
+        self.request_id = Some(request_id.into());
+        self
+    }
+
+    /// The server's address.
+    pub fn address(&self) -> &str {
+        &self.server.address
+    }
+
+    pub(crate) fn request_id(&self) -> String {
+        self.request_id
+            .clone()
+            .unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
+    }
+
+    /// One call, repeated while the server is unavailable, until the deadline.
+    pub(crate) async fn call<Req, Res, Fut>(
+        &self,
+        operation: &'static str,
+        flow_id: &str,
+        request: Req,
+        send: impl Fn(FlowServiceClient<Channel>, Request<Req>) -> Fut,
+    ) -> Result<Res, ClientError>
+    where
+        Req: Clone,
+        Fut: Future<Output = Result<Response<Res>, Status>>,
+    {
+        let began = Instant::now();
+        let until = began + self.deadline;
+        let mut backoff = Backoff::default();
+        loop {
+            let sent = send(self.service.clone(), Request::new(request.clone()));
+            let status = match tokio::time::timeout_at(until, sent).await {
+                Ok(Ok(response)) => return Ok(response.into_inner()),
+                Ok(Err(status)) => status,
+                Err(_) => {
+                    return Err(ClientError::DeadlineExceeded {
+                        operation,
+                        address: self.address().to_owned(),
+                        waited: began.elapsed(),
+                    });
+                }
+            };
+            if !error::is_transient(&status) {
+                return Err(ClientError::from_status(operation, flow_id, &status));
+            }
+            let delay = backoff.next_delay();
+            if Instant::now() + delay >= until {
+                return Err(ClientError::Unavailable {
+                    operation,
+                    address: self.address().to_owned(),
+                    waited: began.elapsed(),
+                    message: describe(&status),
+                });
+            }
+            tracing::debug!(
+                operation,
+                message = status.message(),
+                ?delay,
+                "unavailable: trying again"
+            );
+            tokio::time::sleep(delay).await;
+        }
+    }
+}
+
+fn describe(status: &Status) -> String {
+    match std::error::Error::source(status) {
+        Some(source) => root_cause(source),
+        None => format!("{:?}: {}", status.code(), status.message()),
+    }
+}
+
+impl FlowTarget {
+    /// The latest run of a Flow.
+    pub fn latest(flow_id: impl Into<String>) -> Self {
+        Self {
+            flow_id: flow_id.into(),
+            run_id: None,
+        }
+    }
+
+    /// One run of a Flow.
+    pub fn run(flow_id: impl Into<String>, run_id: impl Into<String>) -> Self {
+        Self {
+            flow_id: flow_id.into(),
+            run_id: Some(run_id.into()),
+        }
+    }
+
+    pub(crate) fn to_proto(&self) -> proto::Target {
+        proto::Target {
+            flow_id: self.flow_id.clone(),
+            run_id: self.run_id.clone(),
+        }
+    }
+}
+
+impl From<&str> for FlowTarget {
+    fn from(flow_id: &str) -> Self {
+        Self::latest(flow_id)
+    }
+}
+
+impl From<&String> for FlowTarget {
+    fn from(flow_id: &String) -> Self {
+        Self::latest(flow_id)
+    }
+}
+
+impl From<String> for FlowTarget {
+    fn from(flow_id: String) -> Self {
+        Self::latest(flow_id)
+    }
+}
+
+#[cfg(test)]
+mod tests;

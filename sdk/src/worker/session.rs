@@ -1,0 +1,242 @@
+//! One Worker stream: tasks in, results out, from the hello until either side ends it.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use dexzd_proto as proto;
+use proto::server_frame::Kind as ServerKind;
+use proto::worker_frame::{Kind, Pong, StopTaking};
+use tokio::task::AbortHandle;
+use tokio::time::{Duration, Instant};
+use tonic::{Status, Streaming};
+
+use crate::cancel::{CancelReason, Cancellation};
+use crate::worker::Registry;
+use crate::worker::call::Call;
+use crate::worker::frames::FrameSender;
+
+/// After the cancel request of a drain a result still counts for so long (D-21).
+const DRAIN_GRACE: Duration = Duration::from_secs(5);
+/// The server ends a stream that the Worker has finished within so long, or the Worker does.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How a stream ended.
+#[derive(Debug)]
+pub(crate) enum SessionEnd {
+    /// The Worker was asked to stop, and has.
+    Stopped,
+    /// The server or the network ended it.
+    Lost(String),
+}
+
+/// One open stream.
+pub(crate) struct Session {
+    registry: Arc<Registry>,
+    frames: FrameSender,
+    running: HashMap<(u64, u64), Running>,
+    stage: Stage,
+}
+
+/// A task whose result has not been settled.
+struct Running {
+    cancellation: Arc<Cancellation>,
+    handler: AbortHandle,
+}
+
+enum Stage {
+    Taking,
+    Draining { until: Instant },
+    Cancelling { until: Instant },
+}
+
+impl Session {
+    pub(crate) fn new(registry: Arc<Registry>, frames: FrameSender) -> Self {
+        Self {
+            registry,
+            frames,
+            running: HashMap::new(),
+            stage: Stage::Taking,
+        }
+    }
+
+    /// Serves the stream. `shutdown` is not polled again once it has ended.
+    pub(crate) async fn serve(
+        &mut self,
+        mut inbound: Streaming<proto::ServerBatch>,
+        mut shutdown: Pin<&mut impl Future<Output = ()>>,
+        drain_timeout: Duration,
+    ) -> SessionEnd {
+        loop {
+            let until = match self.stage {
+                Stage::Taking => None,
+                Stage::Draining { .. } | Stage::Cancelling { .. } if self.running.is_empty() => {
+                    self.close(inbound).await;
+                    return SessionEnd::Stopped;
+                }
+                Stage::Draining { until } | Stage::Cancelling { until } => Some(until),
+            };
+            tokio::select! {
+                batch = inbound.message() => {
+                    if let Err(end) = self.on_message(batch) {
+                        return end;
+                    }
+                }
+                () = shutdown.as_mut(), if until.is_none() => {
+                    tracing::info!(running = self.running.len(), "the Worker stops: no new task");
+                    self.frames.send(Kind::StopTaking(StopTaking {}));
+                    self.stage = Stage::Draining { until: Instant::now() + drain_timeout };
+                }
+                () = sleep_until(until), if until.is_some() => match self.stage {
+                    Stage::Taking => {}
+                    Stage::Draining { .. } => {
+                        tracing::warn!(running = self.running.len(), "the drain is over: cancelling what still runs");
+                        for running in self.running.values() {
+                            running.cancellation.cancel(CancelReason::WorkerStopping);
+                        }
+                        self.stage = Stage::Cancelling { until: Instant::now() + DRAIN_GRACE };
+                    }
+                    Stage::Cancelling { .. } => {
+                        tracing::warn!(running = self.running.len(), "leaving tasks unfinished: others will repeat them");
+                        self.abort_all();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the Worker has been asked to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        match self.stage {
+            Stage::Taking => false,
+            Stage::Draining { .. } | Stage::Cancelling { .. } => true,
+        }
+    }
+
+    /// The stream is lost: handlers go on, and their results go nowhere (FD-9). They are returned so that
+    /// the Worker can end them when it ends itself.
+    pub(crate) fn orphan(self) -> impl Iterator<Item = AbortHandle> {
+        self.running.into_values().map(|running| {
+            running.cancellation.cancel(CancelReason::StreamLost);
+            running.handler
+        })
+    }
+
+    fn on_message(
+        &mut self,
+        batch: Result<Option<proto::ServerBatch>, Status>,
+    ) -> Result<(), SessionEnd> {
+        match batch {
+            Ok(Some(batch)) => batch
+                .frames
+                .into_iter()
+                .try_for_each(|frame| self.on_frame(frame)),
+            Ok(None) => Err(SessionEnd::Lost("the server ended the stream".to_owned())),
+            Err(status) => Err(SessionEnd::Lost(format!(
+                "{:?}: {}",
+                status.code(),
+                status.message()
+            ))),
+        }
+    }
+
+    fn on_frame(&mut self, frame: proto::ServerFrame) -> Result<(), SessionEnd> {
+        match frame.kind {
+            Some(ServerKind::Task(task)) => self.on_task(task),
+            Some(ServerKind::Cancel(cancel)) => {
+                let reason = CancelReason::from(cancel.reason());
+                self.on_cancel(cancel.handout, reason);
+            }
+            Some(ServerKind::Settled(settled)) => {
+                if !settled.accepted {
+                    tracing::debug!(?settled.handout, "a result came too late and was dropped");
+                }
+                self.running.remove(&handout_key(settled.handout));
+            }
+            Some(ServerKind::Ping(_)) => self.frames.send(Kind::Pong(Pong {})),
+            Some(ServerKind::Refused(why)) => {
+                return Err(SessionEnd::Lost(format!(
+                    "the server refused the stream: {why}"
+                )));
+            }
+            None => {
+                tracing::debug!("the server sent a kind of frame that this version does not know")
+            }
+        }
+        Ok(())
+    }
+
+    fn on_task(&mut self, task: Box<proto::Task>) {
+        let Some(handout) = task.handout else {
+            tracing::warn!(flow_id = %task.flow_id, "the server sent a task without a hand-out id");
+            return;
+        };
+        if self.is_stopping() {
+            self.frames.send(Kind::ReturnUnused(handout));
+            return;
+        }
+        let step_type = task
+            .step
+            .as_ref()
+            .map_or("", |step| step.step_type.as_str());
+        let found = self
+            .registry
+            .flow(&task.flow_type)
+            .and_then(|flow| Some((flow, flow.step(step_type)?)));
+        let Some((flow, step)) = found else {
+            tracing::debug!(flow_type = %task.flow_type, step_type, "declining: this Worker has no such Step");
+            self.frames.send(Kind::Decline(handout));
+            return;
+        };
+        let cancellation = Arc::new(Cancellation::default());
+        let call = Call {
+            flow: flow.clone(),
+            handler: step.handler.clone(),
+            cancellation: cancellation.clone(),
+            frames: self.frames.clone(),
+            task,
+        };
+        let handler = tokio::spawn(call.run()).abort_handle();
+        self.running.insert(
+            (handout.epoch, handout.counter),
+            Running {
+                cancellation,
+                handler,
+            },
+        );
+    }
+
+    fn on_cancel(&mut self, handout: Option<proto::HandoutId>, reason: CancelReason) {
+        let key = handout_key(handout);
+        if let Some(running) = self.running.get(&key) {
+            running.cancellation.cancel(reason);
+            if !reason.accepts_result() {
+                self.running.remove(&key);
+            }
+        }
+    }
+
+    fn abort_all(&mut self) {
+        for (_, running) in self.running.drain() {
+            running.handler.abort();
+        }
+    }
+
+    async fn close(&self, mut inbound: Streaming<proto::ServerBatch>) {
+        self.frames.finish();
+        let ended = async { while let Ok(Some(_)) = inbound.message().await {} };
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, ended).await;
+    }
+}
+
+fn handout_key(handout: Option<proto::HandoutId>) -> (u64, u64) {
+    handout.map_or((0, 0), |handout| (handout.epoch, handout.counter))
+}
+
+async fn sleep_until(until: Option<Instant>) {
+    match until {
+        Some(until) => tokio::time::sleep_until(until).await,
+        None => std::future::pending().await,
+    }
+}
