@@ -9,9 +9,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::dev::DevArguments;
 pub(crate) use self::flow::{
-    ActiveStepSearch, FlowCommand, HistoryArguments, IdReusePolicy, InspectArguments,
-    PublishArguments, RunArguments, SearchArguments, SkipArguments, StartArguments, StepDurability,
-    StopArguments, StopType, TimeoutPolicy, WatchArguments,
+    ActiveStepSearch, FlowCommand, HistoryArguments, IdReusePolicy, InspectArguments, PublishArguments,
+    RunArguments, SearchArguments, SkipArguments, StartArguments, StepDurability, StopArguments, StopType,
+    TimeoutPolicy, WatchArguments,
 };
 use crate::duration::parse_duration;
 
@@ -23,17 +23,13 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Talk to a dex-server-zd from the command line.
 #[derive(Debug, Parser)]
-#[command(
-    name = "dexcli",
-    version,
-    max_term_width = 100,
-    subcommand_required = true
-)]
+#[command(name = "dexcli", version, max_term_width = 100, subcommand_required = true)]
 pub(crate) struct Arguments {
     /// The server's address: host:port
     #[arg(
         long,
         global = true,
+        help_heading = "Options of every command",
         value_name = "HOST:PORT",
         env = "DEX_FLOW_SERVICE_ADDRESS",
         hide_env_values = true,
@@ -42,12 +38,12 @@ pub(crate) struct Arguments {
     pub(crate) server: String,
 
     /// How to print the result: table is the default on a terminal, json everywhere else
-    #[arg(long, global = true, value_name = "FORMAT")]
+    #[arg(long, global = true, help_heading = "Options of every command", value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
 
     /// The longest a command may take, with its unit (500ms, 30s, 2m); 0 for no limit. Default: 30s,
     /// and no limit for commands that wait by nature (watch, start --wait, dev)
-    #[arg(long, global = true, value_name = "DURATION", value_parser = parse_timeout)]
+    #[arg(long, global = true, help_heading = "Options of every command", value_name = "DURATION", value_parser = parse_timeout)]
     pub(crate) timeout: Option<Duration>,
 
     #[command(subcommand)]

@@ -23,9 +23,7 @@ pub(crate) async fn run(arguments: &Arguments, output: &Output) -> Result<(), Fa
         Command::Version { command: Some(_) } => server::check_version(arguments, output).await,
         Command::Dev(dev) => dev::run(arguments, dev, output).await,
         Command::Flow(command) => run_flow(arguments, command, output).await,
-        Command::Channel(ChannelCommand::Publish(publish)) => {
-            flow::publish(arguments, publish, output).await
-        }
+        Command::Channel(ChannelCommand::Publish(publish)) => flow::publish(arguments, publish, output).await,
         Command::Timer(TimerCommand::Skip(skip)) => flow::skip_timer(arguments, skip, output).await,
         Command::Completions { shell } => {
             let mut command = Arguments::command();
@@ -35,11 +33,7 @@ pub(crate) async fn run(arguments: &Arguments, output: &Output) -> Result<(), Fa
     }
 }
 
-async fn run_flow(
-    arguments: &Arguments,
-    command: &FlowCommand,
-    output: &Output,
-) -> Result<(), Failure> {
+async fn run_flow(arguments: &Arguments, command: &FlowCommand, output: &Output) -> Result<(), Failure> {
     match command {
         FlowCommand::Start(start) => start::start(arguments, start, output).await,
         FlowCommand::Search(search) => flow::search(arguments, search, output).await,
@@ -54,7 +48,5 @@ async fn run_flow(
 
 /// The key that was given, or a new one.
 fn request_id(given: Option<&String>) -> String {
-    given
-        .cloned()
-        .unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
+    given.cloned().unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
 }

@@ -28,21 +28,12 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Opens the connection, or says why that is not possible.
-    pub(crate) async fn open(
-        arguments: &Arguments,
-        operation: &'static str,
-    ) -> Result<Self, Failure> {
+    pub(crate) async fn open(arguments: &Arguments, operation: &'static str) -> Result<Self, Failure> {
         let server = arguments.server.clone();
         let endpoint = endpoint(operation, &server)?;
-        let channel = endpoint
-            .connect()
-            .await
-            .map_err(|error| unreachable_server(operation, &server, &error))?;
-        Ok(Self {
-            operation,
-            server,
-            channel,
-        })
+        let channel =
+            endpoint.connect().await.map_err(|error| unreachable_server(operation, &server, &error))?;
+        Ok(Self { operation, server, channel })
     }
 
     pub(crate) fn flows(&self) -> FlowServiceClient<Channel> {
@@ -53,9 +44,7 @@ impl Connection {
 
     /// The answer's message, or the failure of this command.
     pub(crate) fn answer<T>(&self, answer: Result<Response<T>, Status>) -> Result<T, Failure> {
-        answer
-            .map(Response::into_inner)
-            .map_err(|status| self.failure(&status))
+        answer.map(Response::into_inner).map_err(|status| self.failure(&status))
     }
 
     pub(crate) fn failure(&self, status: &Status) -> Failure {
@@ -98,21 +87,18 @@ pub(crate) async fn bounded<T>(
 }
 
 fn endpoint(operation: &str, server: &str) -> Result<Endpoint, Failure> {
-    let has_port = server
-        .rsplit_once(':')
-        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    let has_port =
+        server.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     let endpoint = Endpoint::from_shared(format!("http://{server}"));
     match endpoint {
         Ok(endpoint) if has_port && !server.contains('/') => Ok(endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
             .tcp_nodelay(true)),
-        Ok(_) | Err(_) => Err(Failure::new(
-            Kind::Usage,
-            operation,
-            format!("--server: {server:?} is not host:port"),
-        )
-        .with_hint("For example: --server 127.0.0.1:8801 or --server [::1]:8801")),
+        Ok(_) | Err(_) => {
+            Err(Failure::new(Kind::Usage, operation, format!("--server: {server:?} is not host:port"))
+                .with_hint("For example: --server 127.0.0.1:8801 or --server [::1]:8801"))
+        }
     }
 }
 
@@ -121,12 +107,7 @@ fn unreachable_server(operation: &str, server: &str, error: &tonic::transport::E
     while let Some(next) = cause.source() {
         cause = next;
     }
-    Failure::new(
-        Kind::Connection,
-        operation,
-        format!("no server answers at {server}: {cause}"),
-    )
-    .with_hint(
+    Failure::new(Kind::Connection, operation, format!("no server answers at {server}: {cause}")).with_hint(
         "`dexcli dev` starts a server on this machine; --server or DEX_FLOW_SERVICE_ADDRESS names \
              another one.",
     )

@@ -2,13 +2,7 @@
 
 use std::time::Duration;
 
-const UNITS: [(&str, u64); 5] = [
-    ("ms", 1),
-    ("s", 1_000),
-    ("m", 60_000),
-    ("h", 3_600_000),
-    ("d", 86_400_000),
-];
+const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 /// The longest duration a flag takes: 100 years. It keeps every sum of a time and a duration in range.
 const LONGEST_MS: u64 = 100 * 366 * 86_400_000;

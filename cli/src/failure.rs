@@ -56,14 +56,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(kind: Kind, operation: &str, message: String) -> Self {
-        Self {
-            kind,
-            operation: operation.to_owned(),
-            message,
-            hint: None,
-            code: None,
-            details: None,
-        }
+        Self { kind, operation: operation.to_owned(), message, hint: None, code: None, details: None }
     }
 
     /// What the reader can do about it.
@@ -161,19 +154,14 @@ fn hint(server: &str, status: &Status, detail: Option<&ErrorDetail>) -> Option<S
     }
     let detail = detail?;
     match detail.sub_status() {
-        SubStatus::FlowNotExisting => {
-            Some("`dexcli flow search` lists the Flows that exist.".to_owned())
-        }
+        SubStatus::FlowNotExisting => Some("`dexcli flow search` lists the Flows that exist.".to_owned()),
         SubStatus::FlowAlreadyStarted => Some(
-            "Choose another --id, or say with --id-reuse-policy when the ID may be used again."
-                .to_owned(),
+            "Choose another --id, or say with --id-reuse-policy when the ID may be used again.".to_owned(),
         ),
         SubStatus::FlowNotActive => {
             Some("The run is closed: `dexcli flow summary` shows how it ended.".to_owned())
         }
-        SubStatus::TimerNotFound => {
-            Some("`dexcli flow state` lists the Steps and their timers.".to_owned())
-        }
+        SubStatus::TimerNotFound => Some("`dexcli flow state` lists the Steps and their timers.".to_owned()),
         SubStatus::RequestIdReused => {
             Some("Each different request needs a --request-id of its own.".to_owned())
         }

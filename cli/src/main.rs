@@ -27,10 +27,7 @@ fn main() -> ExitCode {
         Err(error) => return refuse_arguments(&error),
     };
     let output = Output::new(arguments.output);
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             let failure = Failure::new(Kind::Io, "start", format!("no event loop: {error}"));

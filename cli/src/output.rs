@@ -18,15 +18,9 @@ pub(crate) struct Output {
 impl Output {
     /// Without a choice: tables for a terminal, JSON for a program.
     pub(crate) fn new(choice: Option<Format>) -> Self {
-        let format = choice.unwrap_or(if std::io::stdout().is_terminal() {
-            Format::Table
-        } else {
-            Format::Json
-        });
-        Self {
-            format,
-            stderr_is_terminal: std::io::stderr().is_terminal(),
-        }
+        let format =
+            choice.unwrap_or(if std::io::stdout().is_terminal() { Format::Table } else { Format::Json });
+        Self { format, stderr_is_terminal: std::io::stderr().is_terminal() }
     }
 
     /// Prints the one result of a command.
@@ -82,10 +76,7 @@ fn pretty(json: &Value) -> String {
 /// A reader that has seen enough and closed the pipe is no error.
 fn write_line(text: &str) {
     let mut stdout = std::io::stdout().lock();
-    if writeln!(stdout, "{text}")
-        .and_then(|()| stdout.flush())
-        .is_err()
-    {
+    if writeln!(stdout, "{text}").and_then(|()| stdout.flush()).is_err() {
         std::process::exit(0);
     }
 }

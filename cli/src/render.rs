@@ -13,8 +13,8 @@ pub(crate) use self::flow::{flow_result, server_info, state, summary};
 pub(crate) use self::history::event;
 pub(crate) use self::parts::status_name;
 pub(crate) use self::table::{
-    fields_table, history_table, inspect_table, publish_table, result_table, search_table,
-    state_table, summary_table,
+    fields_table, history_table, inspect_table, publish_table, result_table, search_table, state_table,
+    summary_table,
 };
 
 use serde_json::{Map, Value};
@@ -48,11 +48,7 @@ impl Object {
     /// A list that is absent when empty.
     pub(crate) fn with_list(self, name: &str, list: impl IntoIterator<Item = Value>) -> Self {
         let list: Vec<Value> = list.into_iter().collect();
-        if list.is_empty() {
-            self
-        } else {
-            self.with(name, list)
-        }
+        if list.is_empty() { self } else { self.with(name, list) }
     }
 
     pub(crate) fn build(self) -> Value {

@@ -32,19 +32,15 @@ pub(crate) fn read(operation: &str, flag: &str, argument: &str) -> Result<Value,
     // Compact, so that the same value always is the same bytes.
     let json: serde_json::Value = serde_json::from_str(&text).map_err(|error| {
         let message = format!("{flag}: {origin} is not JSON: {error}");
-        Failure::new(Kind::Usage, operation, message).with_hint(
-            "A JSON text needs its own quotes: '\"hello\"'. @file reads a file, - standard input.",
-        )
+        Failure::new(Kind::Usage, operation, message)
+            .with_hint("A JSON text needs its own quotes: '\"hello\"'. @file reads a file, - standard input.")
     })?;
     Ok(from_json(&json))
 }
 
 /// A JSON value as the server stores it.
 pub(crate) fn from_json(json: &serde_json::Value) -> Value {
-    Value {
-        encoding: JSON_ENCODING.to_owned(),
-        data: json.to_string().into_bytes(),
-    }
+    Value { encoding: JSON_ENCODING.to_owned(), data: json.to_string().into_bytes() }
 }
 
 /// Parses `NAME=JSON` into an Attribute write: texts, numbers and truth values keep their type.
@@ -57,17 +53,13 @@ pub(crate) fn attribute(operation: &str, argument: &str) -> Result<AttributeEntr
         return Err(usage(format!("--attribute: {argument:?} has no =")));
     };
     if name.is_empty() {
-        return Err(usage(format!(
-            "--attribute: {argument:?} has no name before the ="
-        )));
+        return Err(usage(format!("--attribute: {argument:?} has no name before the =")));
     }
     let json: serde_json::Value = serde_json::from_str(text)
         .map_err(|error| usage(format!("--attribute: {text:?} is not JSON: {error}")))?;
     let kind = match &json {
         serde_json::Value::Null => {
-            return Err(usage(format!(
-                "--attribute: {name} is null, and null means absent"
-            )));
+            return Err(usage(format!("--attribute: {name} is null, and null means absent")));
         }
         serde_json::Value::Bool(value) => AttributeKind::BoolValue(*value),
         serde_json::Value::String(value) => AttributeKind::StringValue(value.clone()),
@@ -83,20 +75,13 @@ pub(crate) fn attribute(operation: &str, argument: &str) -> Result<AttributeEntr
         }
     };
     Ok(AttributeEntry {
-        key: Some(Key {
-            name: name.to_owned(),
-            instance: None,
-        }),
+        key: Some(Key { name: name.to_owned(), instance: None }),
         value: Some(AttributeValue { kind: Some(kind) }),
     })
 }
 
 fn unreadable(operation: &str, flag: &str, origin: &str, error: &std::io::Error) -> Failure {
-    Failure::new(
-        Kind::Usage,
-        operation,
-        format!("{flag}: cannot read {origin}: {error}"),
-    )
+    Failure::new(Kind::Usage, operation, format!("{flag}: cannot read {origin}: {error}"))
 }
 
 #[cfg(test)]

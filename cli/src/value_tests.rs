@@ -5,13 +5,7 @@ use super::*;
 #[test]
 fn json_is_checked_and_made_compact() {
     let value = read("flow start", "--input", r#" { "amount" : 42 } "#).expect("it is JSON");
-    assert_eq!(
-        value,
-        Value {
-            encoding: "json".to_owned(),
-            data: br#"{"amount":42}"#.to_vec()
-        }
-    );
+    assert_eq!(value, Value { encoding: "json".to_owned(), data: br#"{"amount":42}"#.to_vec() });
 }
 
 #[test]
@@ -32,21 +26,13 @@ fn bad_input_names_the_flag_the_value_and_the_way_out() {
       A JSON text needs its own quotes: '"hello"'. @file reads a file, - standard input.
     "#);
     let failure = read("flow start", "--input", "@/nowhere/at/all").expect_err("no such file");
-    assert!(
-        failure
-            .sentence()
-            .contains("--input: cannot read /nowhere/at/all: No such file")
-    );
+    assert!(failure.sentence().contains("--input: cannot read /nowhere/at/all: No such file"));
 }
 
 #[test]
 fn attributes_keep_the_type_of_their_json() {
-    let kinds = ["a=\"x\"", "a=-3", "a=2.5", "a=true", "a=[1]"].map(|text| {
-        attribute("flow start", text)
-            .expect(text)
-            .value
-            .and_then(|value| value.kind)
-    });
+    let kinds = ["a=\"x\"", "a=-3", "a=2.5", "a=true", "a=[1]"]
+        .map(|text| attribute("flow start", text).expect(text).value.and_then(|value| value.kind));
     assert_eq!(
         kinds,
         [
@@ -54,16 +40,10 @@ fn attributes_keep_the_type_of_their_json() {
             Some(AttributeKind::IntValue(-3)),
             Some(AttributeKind::DoubleValue(2.5)),
             Some(AttributeKind::BoolValue(true)),
-            Some(AttributeKind::ObjectValue(from_json(&serde_json::json!([
-                1
-            ])))),
+            Some(AttributeKind::ObjectValue(from_json(&serde_json::json!([1])))),
         ]
     );
     for text in ["a", "=1", "a=", "a=null", "a=x"] {
-        assert_eq!(
-            attribute("flow start", text).expect_err(text).exit_code(),
-            2,
-            "{text}"
-        );
+        assert_eq!(attribute("flow start", text).expect_err(text).exit_code(), 2, "{text}");
     }
 }

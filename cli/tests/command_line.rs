@@ -55,11 +55,7 @@ fn help_texts() {
     for command in commands {
         let output = dexcli(&[command, &["--help"]].concat());
         assert_eq!(output.status.code(), Some(0));
-        pages.push_str(&format!(
-            "$ dexcli {} --help\n{}\n",
-            command.join(" "),
-            text(&output.stdout)
-        ));
+        pages.push_str(&format!("$ dexcli {} --help\n{}\n", command.join(" "), text(&output.stdout)));
     }
     insta::assert_snapshot!(pages);
 }
@@ -80,9 +76,7 @@ fn a_usage_error_is_one_json_object_and_exit_code_2() {
         &["flow", "nonsense"],
         &["--timeout", "10", "health"],
         &["flow", "search", "--page-size", "0"],
-        &[
-            "flow", "start", "--type", "Order", "--id", "1", "--input", "1",
-        ],
+        &["flow", "start", "--type", "Order", "--id", "1", "--input", "1"],
         &["flow", "stop", "order-1", "--yes"],
         &["timer", "skip", "order-1", "--step", "Pay-1"],
         &["--server", "nowhere", "health"],
@@ -98,39 +92,24 @@ fn a_usage_error_is_one_json_object_and_exit_code_2() {
 fn stop_without_yes_sends_nothing() {
     // Nobody listens there: an attempt to send would be a connection error and exit code 1.
     let address = closed_address();
-    let output = dexcli(&[
-        "--server", &address, "flow", "stop", "order-1", "--run-id", "run-1",
-    ]);
+    let output = dexcli(&["--server", &address, "flow", "stop", "order-1", "--run-id", "run-1"]);
     assert_eq!(output.status.code(), Some(2));
     let error = error(&output);
     assert_eq!(error["kind"], "usage");
-    assert_eq!(
-        error["message"],
-        "--yes is missing: this stops run run-1 of order-1"
-    );
+    assert_eq!(error["message"], "--yes is missing: this stops run run-1 of order-1");
 }
 
 #[test]
 fn a_refused_connection_names_the_address_and_the_way_out() {
     let address = closed_address();
-    for command in [
-        &["health"][..],
-        &["flow", "search"],
-        &["flow", "watch", "order-1"],
-    ] {
+    for command in [&["health"][..], &["flow", "search"], &["flow", "watch", "order-1"]] {
         let output = dexcli(&[&["--server", &address], command].concat());
         assert_eq!(output.status.code(), Some(1));
         let error = error(&output);
         assert_eq!(error["kind"], "connection");
-        assert_eq!(
-            error["operation"],
-            command[..command.len().min(2)].join(" ")
-        );
+        assert_eq!(error["operation"], command[..command.len().min(2)].join(" "));
         let message = error["message"].as_str().expect("a text");
-        assert!(
-            message.starts_with(&format!("no server answers at {address}: ")),
-            "{message}"
-        );
+        assert!(message.starts_with(&format!("no server answers at {address}: ")), "{message}");
         let hint = error["hint"].as_str().expect("a text");
         assert!(hint.contains("dexcli dev"), "{hint}");
     }
@@ -147,10 +126,7 @@ fn the_flag_wins_over_the_environment() {
         error(&output)["kind"].clone()
     };
     assert_eq!(from_environment(&["health"]), "usage");
-    assert_eq!(
-        from_environment(&["--server", &closed_address(), "health"]),
-        "connection"
-    );
+    assert_eq!(from_environment(&["--server", &closed_address(), "health"]), "connection");
 }
 
 #[test]
@@ -158,22 +134,11 @@ fn a_server_that_never_answers_ends_with_a_timeout() {
     // It accepts the connection and says nothing.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();
-    let output = dexcli(&[
-        "--server",
-        &address,
-        "--timeout",
-        "300ms",
-        "flow",
-        "state",
-        "order-1",
-    ]);
+    let output = dexcli(&["--server", &address, "--timeout", "300ms", "flow", "state", "order-1"]);
     assert_eq!(output.status.code(), Some(1));
     let error = error(&output);
     assert_eq!(error["kind"], "timeout");
-    assert_eq!(
-        error["message"],
-        format!("no answer from {address} within 300ms")
-    );
+    assert_eq!(error["message"], format!("no answer from {address} within 300ms"));
 }
 
 #[test]

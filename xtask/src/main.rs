@@ -1,2 +1,49 @@
-//! xtask
-fn main() {}
+//! `cargo xtask …`: everything that is done with this repository, as commands.
+//!
+//! Read-only unless its name says otherwise: `setup` installs, `fix` rewrites, the others only look, build
+//! and run.
+
+mod fix;
+mod setup;
+mod shell;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", subcommand_required = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Install what this machine lacks for building RocksDB: a C++ compiler and libclang
+    Setup,
+    /// Run every check and every test, exactly as CI does
+    Test(test::Arguments),
+    /// Repair what can be repaired: formatting, and what clippy can rewrite
+    Fix,
+    /// Check what no compiler checks: sizes, left-overs, dead files, requirement numbers
+    Tidy(tidy::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Setup => setup::run(setup::Need::RocksDb),
+        Command::Test(arguments) => test::run(&arguments),
+        Command::Fix => fix::run(),
+        Command::Tidy(arguments) => tidy::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("\n{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -132,12 +132,7 @@ pub(crate) struct SearchArguments {
     pub(crate) page_size: u32,
 
     /// Where to go on: the nextPageToken of the page before
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        default_value = "",
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "TOKEN", default_value = "", hide_default_value = true)]
     pub(crate) page_token: String,
 
     /// All pages
@@ -161,12 +156,7 @@ pub(crate) struct HistoryArguments {
     pub(crate) run: RunArguments,
 
     /// The first event wanted
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        default_value_t = 1,
-        conflicts_with = "page_token"
-    )]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, conflicts_with = "page_token")]
     pub(crate) start_event_id: u64,
 
     /// How many events a page has, 1 to 1000

@@ -35,11 +35,7 @@ const READINESS_CALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// overrides it.
 const READINESS_TIMEOUT: Duration = Duration::from_secs(120);
 
-pub(super) async fn run(
-    arguments: &Arguments,
-    dev: &DevArguments,
-    output: &Output,
-) -> Result<(), Failure> {
+pub(super) async fn run(arguments: &Arguments, dev: &DevArguments, output: &Output) -> Result<(), Failure> {
     let plan = Plan::make(dev)?;
     let mut server = plan.start(dev)?;
     let spinner = output.spinner(format!("dex-server-zd starts on {}", plan.address));
@@ -69,9 +65,7 @@ pub(super) async fn run(
         "processId": server.id(),
     });
     output.result(&ready, render::fields_table);
-    output.remark(
-        "\nthe server is ready; Ctrl+C stops it, and the next `dexcli dev` goes on with its Flows",
-    );
+    output.remark("\nthe server is ready; Ctrl+C stops it, and the next `dexcli dev` goes on with its Flows");
     tokio::select! {
         biased;
         status = server.wait() => Err(plan.ended(status)),
@@ -98,13 +92,9 @@ impl Plan {
     fn make(dev: &DevArguments) -> Result<Self, Failure> {
         let program = server_program()?;
         let ip: IpAddr = dev.bind_address.parse().map_err(|_| {
-            let message = format!(
-                "--bind-address: {:?} is not an IP address",
-                dev.bind_address
-            );
-            Failure::new(Kind::Usage, OPERATION, message).with_hint(
-                "127.0.0.1 is for this machine only, 0.0.0.0 for everybody who can reach it.",
-            )
+            let message = format!("--bind-address: {:?} is not an IP address", dev.bind_address);
+            Failure::new(Kind::Usage, OPERATION, message)
+                .with_hint("127.0.0.1 is for this machine only, 0.0.0.0 for everybody who can reach it.")
         })?;
         let port = match dev.dex_port {
             Some(port) => port,
@@ -114,10 +104,7 @@ impl Plan {
             Some(folder) => folder.clone(),
             None => home()?.join(".dex").join("zd").join(port.to_string()),
         };
-        let log_folder = dev
-            .server_log_folder
-            .clone()
-            .unwrap_or_else(|| state.clone());
+        let log_folder = dev.server_log_folder.clone().unwrap_or_else(|| state.clone());
         for folder in [&state, &log_folder] {
             std::fs::create_dir_all(folder).map_err(|error| {
                 let message = format!("cannot create {}: {error}", folder.display());
@@ -127,11 +114,7 @@ impl Plan {
         Ok(Self {
             program,
             address: std::net::SocketAddr::new(ip, port).to_string(),
-            data_dir: if dev.data_dir.is_some() {
-                state
-            } else {
-                state.join("data")
-            },
+            data_dir: if dev.data_dir.is_some() { state } else { state.join("data") },
             log_file: log_folder.join("dex-server-zd.log"),
         })
     }
@@ -145,9 +128,7 @@ impl Plan {
             .append(true)
             .open(&self.log_file)
             .map_err(|error| io_failure(&self.log_file, error))?;
-        let log_again = log
-            .try_clone()
-            .map_err(|error| io_failure(&self.log_file, error))?;
+        let log_again = log.try_clone().map_err(|error| io_failure(&self.log_file, error))?;
         let mut command = Command::new(&self.program);
         command.arg("dev").arg("--listen").arg(&self.address);
         command.arg("--data-dir").arg(&self.data_dir);
@@ -175,12 +156,7 @@ impl Plan {
         };
         let last_line = std::fs::read_to_string(&self.log_file)
             .ok()
-            .and_then(|text| {
-                text.lines()
-                    .rev()
-                    .find(|line| !line.trim().is_empty())
-                    .map(str::to_owned)
-            });
+            .and_then(|text| text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned));
         let message = match last_line {
             Some(line) => format!("the server ended ({how}); its last words: {line}"),
             None => format!("the server ended ({how})"),
@@ -206,12 +182,8 @@ fn server_program() -> Result<PathBuf, Failure> {
         .map(|folder| folder.join("dex-server-zd"))
         .find(|program| program.is_file())
         .ok_or_else(|| {
-            Failure::new(
-                Kind::Io,
-                OPERATION,
-                "dex-server-zd is neither beside dexcli nor in PATH".to_owned(),
-            )
-            .with_hint("In a clone of the project, `cargo build` makes both.")
+            Failure::new(Kind::Io, OPERATION, "dex-server-zd is neither beside dexcli nor in PATH".to_owned())
+                .with_hint("In a clone of the project, `cargo build` makes both.")
         })
 }
 
@@ -223,16 +195,14 @@ fn home() -> Result<PathBuf, Failure> {
 }
 
 fn next_free_port(ip: IpAddr) -> Result<u16, Failure> {
-    (FIRST_PORT..FIRST_PORT + PORTS_TRIED)
-        .find(|port| TcpListener::bind((ip, *port)).is_ok())
-        .ok_or_else(|| {
-            let message = format!(
-                "no free port from {FIRST_PORT} to {} at {ip}",
-                FIRST_PORT + PORTS_TRIED - 1
-            );
+    (FIRST_PORT..FIRST_PORT + PORTS_TRIED).find(|port| TcpListener::bind((ip, *port)).is_ok()).ok_or_else(
+        || {
+            let message =
+                format!("no free port from {FIRST_PORT} to {} at {ip}", FIRST_PORT + PORTS_TRIED - 1);
             Failure::new(Kind::Io, OPERATION, message)
                 .with_hint("--dex-port chooses one, --bind-address the address.")
-        })
+        },
+    )
 }
 
 async fn serving(address: &str) {
@@ -287,11 +257,7 @@ async fn stop(server: &mut Child, output: &Output) -> Result<(), Failure> {
             server.wait().await
         }
     };
-    ended.map(drop).map_err(|error| {
-        Failure::new(
-            Kind::Io,
-            OPERATION,
-            format!("cannot wait for the server: {error}"),
-        )
-    })
+    ended
+        .map(drop)
+        .map_err(|error| Failure::new(Kind::Io, OPERATION, format!("cannot wait for the server: {error}")))
 }

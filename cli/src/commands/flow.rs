@@ -2,9 +2,9 @@
 
 use dexzd_proto::skip_timer_request::{ConditionTimer, FlowTimeout, IndexTimer, Timer};
 use dexzd_proto::{
-    DescribeFlowRequest, GetFlowHistoryRequest, GetFlowStateRequest, HistoryEvent, Key,
-    Publication, PublishToChannelRequest, SearchFlowsRequest, SkipTimerRequest, StepExecutionId,
-    StopFlowRequest, StopKind, Target,
+    DescribeFlowRequest, GetFlowHistoryRequest, GetFlowStateRequest, HistoryEvent, Key, Publication,
+    PublishToChannelRequest, SearchFlowsRequest, SkipTimerRequest, StepExecutionId, StopFlowRequest,
+    StopKind, Target,
 };
 use serde_json::{Value, json};
 
@@ -23,10 +23,7 @@ use crate::value;
 const WHOLE_PAGE: u32 = 1_000;
 
 pub(super) fn target(run: &RunArguments) -> Option<Target> {
-    Some(Target {
-        flow_id: run.flow_id.clone(),
-        run_id: run.run_id.clone(),
-    })
+    Some(Target { flow_id: run.flow_id.clone(), run_id: run.run_id.clone() })
 }
 
 pub(super) async fn search(
@@ -40,11 +37,7 @@ pub(super) async fn search(
         let mut flows = Vec::new();
         let mut request = SearchFlowsRequest {
             query: search.query.clone(),
-            page_size: if search.all {
-                WHOLE_PAGE
-            } else {
-                search.page_size
-            },
+            page_size: if search.all { WHOLE_PAGE } else { search.page_size },
             page_token: search.page_token.clone(),
         };
         let spinner = output.spinner("searching".to_owned());
@@ -81,18 +74,12 @@ pub(super) async fn summary(
 }
 
 async fn describe(connection: &Connection, run: &RunArguments) -> Result<Value, Failure> {
-    let request = DescribeFlowRequest {
-        target: target(run),
-    };
+    let request = DescribeFlowRequest { target: target(run) };
     let answer = connection.answer(connection.flows().describe_flow(request).await)?;
     Ok(render::summary(&answer))
 }
 
-pub(super) async fn state(
-    arguments: &Arguments,
-    run: &RunArguments,
-    output: &Output,
-) -> Result<(), Failure> {
+pub(super) async fn state(arguments: &Arguments, run: &RunArguments, output: &Output) -> Result<(), Failure> {
     let operation = "flow state";
     let json = bounded(arguments, operation, async {
         let connection = Connection::open(arguments, operation).await?;
@@ -104,9 +91,7 @@ pub(super) async fn state(
 }
 
 async fn flow_state(connection: &Connection, run: &RunArguments) -> Result<Value, Failure> {
-    let request = GetFlowStateRequest {
-        target: target(run),
-    };
+    let request = GetFlowStateRequest { target: target(run) };
     let answer = connection.answer(connection.flows().get_flow_state(request).await)?;
     Ok(render::state(&answer))
 }
@@ -120,14 +105,7 @@ pub(super) async fn history(
     let first = history.page_token.unwrap_or(history.start_event_id);
     let json = bounded(arguments, operation, async {
         let connection = Connection::open(arguments, operation).await?;
-        events(
-            &connection,
-            &history.run,
-            first,
-            history.page_size,
-            history.all,
-        )
-        .await
+        events(&connection, &history.run, first, history.page_size, history.all).await
     })
     .await?;
     output.result(&json, render::history_table);
@@ -193,10 +171,7 @@ pub(super) async fn stop(
 ) -> Result<(), Failure> {
     let operation = "flow stop";
     if !stop.yes {
-        let message = format!(
-            "--yes is missing: this stops run {} of {}",
-            stop.run_id, stop.flow_id
-        );
+        let message = format!("--yes is missing: this stops run {} of {}", stop.run_id, stop.flow_id);
         return Err(Failure::new(Kind::Usage, operation, message)
             .with_hint("Nothing was sent. Add --yes to stop the run."));
     }
@@ -207,10 +182,7 @@ pub(super) async fn stop(
     };
     let request = StopFlowRequest {
         request_id: request_id(stop.request_id.as_ref()),
-        target: Some(Target {
-            flow_id: stop.flow_id.clone(),
-            run_id: Some(stop.run_id.clone()),
-        }),
+        target: Some(Target { flow_id: stop.flow_id.clone(), run_id: Some(stop.run_id.clone()) }),
         kind: kind.into(),
         reason: stop.reason.clone(),
     };
@@ -236,10 +208,7 @@ pub(super) async fn publish(
     output: &Output,
 ) -> Result<(), Failure> {
     let operation = "channel publish";
-    let channel = Key {
-        name: publish.channel.clone(),
-        instance: publish.instance.clone(),
-    };
+    let channel = Key { name: publish.channel.clone(), instance: publish.instance.clone() };
     let mut publications = Vec::new();
     for argument in &publish.value {
         publications.push(Publication {
@@ -319,8 +288,5 @@ fn timer(operation: &str, skip: &SkipArguments) -> Result<Timer, Failure> {
 fn step_execution(text: &str) -> Option<StepExecutionId> {
     let (step_type, number) = text.rsplit_once('-')?;
     let number = number.parse().ok().filter(|number| *number > 0)?;
-    (!step_type.is_empty()).then(|| StepExecutionId {
-        step_type: step_type.to_owned(),
-        number,
-    })
+    (!step_type.is_empty()).then(|| StepExecutionId { step_type: step_type.to_owned(), number })
 }

@@ -13,12 +13,7 @@ use crate::output::Output;
 use crate::render;
 
 /// The names that the standard health service knows.
-const HEALTH_NAMES: [&str; 4] = [
-    "",
-    "dex.FlowService",
-    "dex.WorkerTaskService",
-    "dex.HotStandby",
-];
+const HEALTH_NAMES: [&str; 4] = ["", "dex.FlowService", "dex.WorkerTaskService", "dex.HotStandby"];
 
 pub(super) async fn health(arguments: &Arguments, output: &Output) -> Result<(), Failure> {
     let operation = "health";
@@ -36,10 +31,8 @@ pub(super) async fn health(arguments: &Arguments, output: &Output) -> Result<(),
         if answer.serving {
             return Ok(());
         }
-        let message = format!(
-            "the server at {} answers, but does not serve: {}",
-            connection.server, answer.role
-        );
+        let message =
+            format!("the server at {} answers, but does not serve: {}", connection.server, answer.role);
         Err(Failure::new(Kind::NotServing, operation, message))
     })
     .await
@@ -50,14 +43,8 @@ async fn services(connection: &Connection) -> Value {
     let mut client = HealthClient::new(connection.channel.clone());
     let mut services = serde_json::Map::new();
     for name in HEALTH_NAMES {
-        let request = HealthCheckRequest {
-            service: name.to_owned(),
-        };
-        let status = match client
-            .check(request)
-            .await
-            .map(|answer| answer.into_inner().status())
-        {
+        let request = HealthCheckRequest { service: name.to_owned() };
+        let status = match client.check(request).await.map(|answer| answer.into_inner().status()) {
             Ok(ServingStatus::Serving) => "SERVING",
             Ok(ServingStatus::NotServing) => "NOT_SERVING",
             Ok(ServingStatus::Unknown | ServingStatus::ServiceUnknown) | Err(_) => "unknown",
@@ -83,10 +70,7 @@ pub(super) async fn check_version(arguments: &Arguments, output: &Output) -> Res
     let operation = "version check";
     bounded(arguments, operation, async {
         let connection = Connection::open(arguments, operation).await?;
-        let answer = connection
-            .flows()
-            .get_server_info(GetServerInfoRequest {})
-            .await;
+        let answer = connection.flows().get_server_info(GetServerInfoRequest {}).await;
         let info = connection.answer(answer)?;
         let theirs = (info.protocol_min, info.protocol_max);
         let compatible = intervals_meet(PROTOCOL_VERSIONS, theirs);
@@ -103,11 +87,8 @@ pub(super) async fn check_version(arguments: &Arguments, output: &Output) -> Res
             "dexcli speaks protocol versions {} to {}, the server at {} speaks {} to {}",
             PROTOCOL_VERSIONS.0, PROTOCOL_VERSIONS.1, connection.server, theirs.0, theirs.1,
         );
-        Err(
-            Failure::new(Kind::Incompatible, operation, message).with_hint(
-                "Upgrade the older of the two; servers are upgraded before SDKs and dexcli.",
-            ),
-        )
+        Err(Failure::new(Kind::Incompatible, operation, message)
+            .with_hint("Upgrade the older of the two; servers are upgraded before SDKs and dexcli."))
     })
     .await
 }

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use dexzd_proto::{
-    ActiveStepSearch, Durability, FlowConfig, FlowResult, FlowStatus, IdReusePolicy, MethodOptions,
-    Movement, StartFlowRequest, StartFlowResponse, StepOptions, SubStatus, Target, TimeoutPolicy,
-    WaitForFlowRequest,
+    ActiveStepSearch, Durability, FlowConfig, FlowResult, FlowStatus, IdReusePolicy, MethodOptions, Movement,
+    StartFlowRequest, StartFlowResponse, StepOptions, SubStatus, Target, TimeoutPolicy, WaitForFlowRequest,
 };
 use serde_json::json;
 use tonic::Status;
@@ -51,23 +50,13 @@ pub(super) async fn start(
         wait_for_result(&connection, &start.id, &started, output).await
     })
     .await?;
-    output.result(
-        &render::flow_result(&start.id, &result),
-        render::result_table,
-    );
+    output.result(&render::flow_result(&start.id, &result), render::result_table);
     if result.status() == FlowStatus::Completed {
         return Ok(());
     }
     let status = render::status_name(result.status);
-    Err(Failure::new(
-        Kind::FlowNotCompleted,
-        OPERATION,
-        format!("the Flow ended {status}"),
-    )
-    .with_hint(format!(
-        "`dexcli flow history {} --all` tells what happened.",
-        start.id
-    )))
+    Err(Failure::new(Kind::FlowNotCompleted, OPERATION, format!("the Flow ended {status}"))
+        .with_hint(format!("`dexcli flow history {} --all` tells what happened.", start.id)))
 }
 
 async fn wait_for_result(
@@ -78,10 +67,7 @@ async fn wait_for_result(
 ) -> Result<FlowResult, Failure> {
     let spinner = output.spinner(format!("Flow {flow_id} runs (run {})", started.run_id));
     let request = WaitForFlowRequest {
-        target: Some(Target {
-            flow_id: flow_id.to_owned(),
-            run_id: Some(started.run_id.clone()),
-        }),
+        target: Some(Target { flow_id: flow_id.to_owned(), run_id: Some(started.run_id.clone()) }),
         wait_ms: Some(milliseconds(WAIT_PER_CALL)),
     };
     let result = loop {
@@ -117,10 +103,7 @@ fn request(start: &StartArguments) -> Result<StartFlowRequest, Failure> {
         }),
         None => None,
     };
-    let attributes = start
-        .attribute
-        .iter()
-        .map(|attribute| value::attribute(OPERATION, attribute));
+    let attributes = start.attribute.iter().map(|attribute| value::attribute(OPERATION, attribute));
     let policy = start.timeout_policy.map(timeout_policy).unwrap_or_default();
     Ok(StartFlowRequest {
         request_id: request_id(start.request_id.as_ref()),
@@ -131,11 +114,7 @@ fn request(start: &StartArguments) -> Result<StartFlowRequest, Failure> {
         timeout_policy: policy.into(),
         has_timeout_handler: policy == TimeoutPolicy::Handler,
         timeout_handler: None,
-        id_reuse_policy: start
-            .id_reuse_policy
-            .map(id_reuse_policy)
-            .unwrap_or_default()
-            .into(),
+        id_reuse_policy: start.id_reuse_policy.map(id_reuse_policy).unwrap_or_default().into(),
         ignore_already_started: start.ignore_already_started,
         start_delay_ms: start.start_delay.map(milliseconds),
         attributes: attributes.collect::<Result<_, _>>()?,
@@ -149,23 +128,16 @@ fn config(start: &StartArguments) -> Option<FlowConfig> {
     if start.step_durability.is_none() && start.active_step_search.is_none() {
         return None;
     }
-    let durability = start
-        .step_durability
-        .map_or(Durability::Unspecified, |durability| match durability {
-            args::StepDurability::Sync => Durability::Sync,
-            args::StepDurability::Async => Durability::Async,
-        });
-    let search = start
-        .active_step_search
-        .map_or(ActiveStepSearch::Unspecified, |search| match search {
-            args::ActiveStepSearch::All => ActiveStepSearch::All,
-            args::ActiveStepSearch::WaitForOnly => ActiveStepSearch::WaitForOnly,
-            args::ActiveStepSearch::None => ActiveStepSearch::None,
-        });
-    Some(FlowConfig {
-        active_step_search: search.into(),
-        step_durability: durability.into(),
-    })
+    let durability = start.step_durability.map_or(Durability::Unspecified, |durability| match durability {
+        args::StepDurability::Sync => Durability::Sync,
+        args::StepDurability::Async => Durability::Async,
+    });
+    let search = start.active_step_search.map_or(ActiveStepSearch::Unspecified, |search| match search {
+        args::ActiveStepSearch::All => ActiveStepSearch::All,
+        args::ActiveStepSearch::WaitForOnly => ActiveStepSearch::WaitForOnly,
+        args::ActiveStepSearch::None => ActiveStepSearch::None,
+    });
+    Some(FlowConfig { active_step_search: search.into(), step_durability: durability.into() })
 }
 
 fn timeout_policy(policy: args::TimeoutPolicy) -> TimeoutPolicy {

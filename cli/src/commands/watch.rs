@@ -32,22 +32,11 @@ pub(super) async fn watch(
 ) -> Result<(), Failure> {
     within(arguments, OPERATION, Duration::ZERO, async {
         let connection = Connection::open(arguments, OPERATION).await?;
-        let request = DescribeFlowRequest {
-            target: target(&watch.run),
-        };
+        let request = DescribeFlowRequest { target: target(&watch.run) };
         let summary = connection.answer(connection.flows().describe_flow(request).await)?;
         // From here on one run is watched, whatever the Flow ID is used for next.
-        let run = Target {
-            flow_id: summary.flow_id,
-            run_id: Some(summary.run_id),
-        };
-        let mut watcher = Watcher {
-            connection,
-            output,
-            run,
-            next: watch.from_event_id,
-            away_since: None,
-        };
+        let run = Target { flow_id: summary.flow_id, run_id: Some(summary.run_id) };
+        let mut watcher = Watcher { connection, output, run, next: watch.from_event_id, away_since: None };
         while watcher.print_what_there_is().await? == Position::Open {
             watcher.wait_for_more().await?;
         }
@@ -92,11 +81,7 @@ impl Watcher<'_> {
                 self.next = event.number + 1;
             }
             if page.next_event.is_none() {
-                return Ok(if page.closed {
-                    Position::Closed
-                } else {
-                    Position::Open
-                });
+                return Ok(if page.closed { Position::Closed } else { Position::Open });
             }
         }
     }
@@ -107,12 +92,7 @@ impl Watcher<'_> {
             event: self.next,
             wait_ms: Some(milliseconds(WAIT_PER_CALL)),
         };
-        match self
-            .connection
-            .flows()
-            .wait_for_history_event(request)
-            .await
-        {
+        match self.connection.flows().wait_for_history_event(request).await {
             Ok(_) => Ok(()),
             Err(status) if is_still_running(&status) => Ok(()),
             Err(status) => self.bear_with(&status).await,
@@ -125,8 +105,7 @@ impl Watcher<'_> {
             return Err(self.connection.failure(status));
         }
         let away_since = *self.away_since.get_or_insert_with(|| {
-            self.output
-                .remark("the server is away; waiting for it to come back");
+            self.output.remark("the server is away; waiting for it to come back");
             Instant::now()
         });
         if away_since.elapsed() > PATIENCE {

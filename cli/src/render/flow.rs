@@ -1,14 +1,12 @@
 //! Summary, state and result of a Flow.
 
-use dexzd_proto::{
-    FlowResult, FlowState, FlowSummary, ServerInfo, StepPhase, StepState, TimerState,
-};
+use dexzd_proto::{FlowResult, FlowState, FlowSummary, ServerInfo, StepPhase, StepState, TimerState};
 use serde_json::{Value, json};
 
 use super::Object;
 use super::parts::{
-    attribute, channel, condition_result, durability_name, failure, flow_error, lineage,
-    method_name, named_value, output, search_name, status_name, step_id, value, wait,
+    attribute, channel, condition_result, durability_name, failure, flow_error, lineage, method_name,
+    named_value, output, search_name, status_name, step_id, value, wait,
 };
 use super::time::timestamp;
 
@@ -42,18 +40,9 @@ pub(crate) fn state(state: &FlowState) -> Value {
             }),
         )
         .with("steps", state.steps.iter().map(step).collect::<Vec<_>>())
-        .with(
-            "attributes",
-            state.attributes.iter().map(attribute).collect::<Vec<_>>(),
-        )
-        .with(
-            "channels",
-            state.channels.iter().map(channel).collect::<Vec<_>>(),
-        )
-        .with(
-            "outputs",
-            state.outputs.iter().map(output).collect::<Vec<_>>(),
-        )
+        .with("attributes", state.attributes.iter().map(attribute).collect::<Vec<_>>())
+        .with("channels", state.channels.iter().map(channel).collect::<Vec<_>>())
+        .with("outputs", state.outputs.iter().map(output).collect::<Vec<_>>())
         .build()
 }
 
@@ -102,10 +91,7 @@ pub(crate) fn flow_result(flow_id: &str, result: &FlowResult) -> Value {
         .with("flowId", flow_id)
         .with("runId", result.run_id.as_str())
         .with("status", status_name(result.status))
-        .with(
-            "outputs",
-            result.outputs.iter().map(output).collect::<Vec<_>>(),
-        )
+        .with("outputs", result.outputs.iter().map(output).collect::<Vec<_>>())
         .with_some("error", result.error.as_ref().map(flow_error))
         .build()
 }

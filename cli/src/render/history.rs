@@ -6,15 +6,13 @@ use serde_json::{Value, json};
 
 use super::Object;
 use super::parts::{
-    attribute, decision, durability_name, failure, flow_error, key, lineage, method_name,
-    named_value, output, publication, status_name, step_id, stop_name, value, wait,
+    attribute, decision, durability_name, failure, flow_error, key, lineage, method_name, named_value,
+    output, publication, status_name, step_id, stop_name, value, wait,
 };
 use super::time::timestamp;
 
 pub(crate) fn event(event: &HistoryEvent) -> Value {
-    let object = Object::new()
-        .with("number", event.number)
-        .with("time", timestamp(event.unix_ms));
+    let object = Object::new().with("number", event.number).with("time", timestamp(event.unix_ms));
     let Some(kind) = &event.kind else {
         return object.with("type", "unknown").build();
     };
@@ -31,20 +29,16 @@ pub(crate) fn event(event: &HistoryEvent) -> Value {
             .with("status", status_name(it.status))
             .with_list("outputs", it.outputs.iter().map(output))
             .with_some("error", it.error.as_ref().map(flow_error)),
-        Kind::WaitForCompleted(it) => {
-            context(object.with("type", "waitForCompleted"), it.context.as_ref())
-                .with_some("wait", it.wait.as_ref().map(wait))
-                .with_list("attributes", it.attributes.iter().map(attribute))
-                .with_list("publications", it.publications.iter().map(publication))
-                .with_list("recorded", it.recorded.iter().map(named_value))
-        }
-        Kind::ExecuteCompleted(it) => {
-            context(object.with("type", "executeCompleted"), it.context.as_ref())
-                .with_some("decision", it.decision.as_ref().map(decision))
-                .with_list("attributes", it.attributes.iter().map(attribute))
-                .with_list("publications", it.publications.iter().map(publication))
-                .with_list("recorded", it.recorded.iter().map(named_value))
-        }
+        Kind::WaitForCompleted(it) => context(object.with("type", "waitForCompleted"), it.context.as_ref())
+            .with_some("wait", it.wait.as_ref().map(wait))
+            .with_list("attributes", it.attributes.iter().map(attribute))
+            .with_list("publications", it.publications.iter().map(publication))
+            .with_list("recorded", it.recorded.iter().map(named_value)),
+        Kind::ExecuteCompleted(it) => context(object.with("type", "executeCompleted"), it.context.as_ref())
+            .with_some("decision", it.decision.as_ref().map(decision))
+            .with_list("attributes", it.attributes.iter().map(attribute))
+            .with_list("publications", it.publications.iter().map(publication))
+            .with_list("recorded", it.recorded.iter().map(named_value)),
         Kind::MethodFailed(it) => context(object.with("type", "methodFailed"), it.context.as_ref())
             .with_some("failure", it.failure.as_ref().map(failure))
             .with_some("then", it.then.as_ref().map(then)),
@@ -65,29 +59,17 @@ pub(crate) fn event(event: &HistoryEvent) -> Value {
             .with("type", "timerSkipped")
             .with("requestId", it.request_id.as_str())
             .with_some("step", it.step.as_ref().map(step_id))
-            .with(
-                "timer",
-                if it.step.is_none() {
-                    "flowTimeout"
-                } else {
-                    it.timer.as_str()
-                },
-            ),
+            .with("timer", if it.step.is_none() { "flowTimeout" } else { it.timer.as_str() }),
         Kind::StopRequested(it) => object
             .with("type", "stopRequested")
             .with("requestId", it.request_id.as_str())
-            .with(
-                "stopType",
-                stop_name(StopKind::try_from(it.kind).unwrap_or_default()),
-            )
+            .with("stopType", stop_name(StopKind::try_from(it.kind).unwrap_or_default()))
             .with_text("reason", &it.reason),
         Kind::StepCancelled(it) => object
             .with("type", "stepCancelled")
             .with_some("step", it.step.as_ref().map(step_id))
             .with_some("by", it.by.as_ref().map(step_id)),
-        Kind::FlowTimedOut(it) => object
-            .with("type", "flowTimedOut")
-            .with("skipped", it.skipped),
+        Kind::FlowTimedOut(it) => object.with("type", "flowTimedOut").with("skipped", it.skipped),
     }
     .build()
 }
@@ -98,15 +80,9 @@ fn context(object: Object, context: Option<&StepContext>) -> Object {
     };
     object
         .with_some("step", context.step.as_ref().map(step_id))
-        .with(
-            "method",
-            method_name(Method::try_from(context.method).unwrap_or_default()),
-        )
+        .with("method", method_name(Method::try_from(context.method).unwrap_or_default()))
         .with("attempt", context.attempt)
-        .with(
-            "durability",
-            durability_name(Durability::try_from(context.durability).unwrap_or_default()),
-        )
+        .with("durability", durability_name(Durability::try_from(context.durability).unwrap_or_default()))
         .with_some("startedTime", context.started_unix_ms.map(timestamp))
         .with_some("worker", context.worker.clone())
         .with_some("input", context.input.as_ref().map(value))

@@ -2,10 +2,10 @@
 
 use dexzd_proto::attribute_value::Kind as AttributeKind;
 use dexzd_proto::{
-    ActiveStepSearch, AttributeEntry, ChannelMessages, Condition, ConditionResult, Decision,
-    Durability, ErrorCategory, Failure, FlowError, FlowOutput, FlowStatus, Key, Lineage, Method,
-    Movement, NamedValue, Publication, StepExecutionId, StopKind, Value as ProtoValue, Wait,
-    condition, condition_result, decision, lineage, wait,
+    ActiveStepSearch, AttributeEntry, ChannelMessages, Condition, ConditionResult, Decision, Durability,
+    ErrorCategory, Failure, FlowError, FlowOutput, FlowStatus, Key, Lineage, Method, Movement, NamedValue,
+    Publication, StepExecutionId, StopKind, Value as ProtoValue, Wait, condition, condition_result, decision,
+    lineage, wait,
 };
 use serde_json::{Value, json};
 
@@ -26,17 +26,11 @@ fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let group = chunk
-            .iter()
-            .fold(0_u32, |group, byte| group << 8 | u32::from(*byte))
-            << (8 * (3 - chunk.len()));
+        let group =
+            chunk.iter().fold(0_u32, |group, byte| group << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
         for place in 0..4 {
             let digit = (group >> (18 - 6 * place) & 63) as usize;
-            text.push(if place <= chunk.len() {
-                char::from(ALPHABET[digit])
-            } else {
-                '='
-            });
+            text.push(if place <= chunk.len() { char::from(ALPHABET[digit]) } else { '=' });
         }
     }
     text
@@ -144,39 +138,28 @@ pub(super) fn movement(movement: &Movement) -> Value {
 
 pub(super) fn decision(decision: &Decision) -> Value {
     let complete = |kind: &str, complete: &decision::Complete| {
-        Object::new()
-            .with("kind", kind)
-            .with_some("output", complete.output.as_ref().map(value))
+        Object::new().with("kind", kind).with_some("output", complete.output.as_ref().map(value))
     };
     let object = match &decision.kind {
         None => Object::new(),
-        Some(decision::Kind::GoTo(go_to)) => Object::new()
-            .with("kind", "goTo")
-            .with_list("movements", go_to.movements.iter().map(movement)),
+        Some(decision::Kind::GoTo(go_to)) => {
+            Object::new().with("kind", "goTo").with_list("movements", go_to.movements.iter().map(movement))
+        }
         Some(decision::Kind::GracefulComplete(it)) => complete("gracefulComplete", it),
         Some(decision::Kind::DeadEnd(_)) => Object::new().with("kind", "deadEnd"),
         Some(decision::Kind::ForceComplete(it)) => complete("forceComplete", it),
-        Some(decision::Kind::ForceFail(fail)) => Object::new()
-            .with("kind", "forceFail")
-            .with("reason", fail.reason.as_str()),
+        Some(decision::Kind::ForceFail(fail)) => {
+            Object::new().with("kind", "forceFail").with("reason", fail.reason.as_str())
+        }
         Some(decision::Kind::ForceCompleteIfChannelsEmpty(it)) => Object::new()
             .with("kind", "forceCompleteIfChannelsEmpty")
             .with_some("output", it.output.as_ref().map(value))
-            .with_list(
-                "channels",
-                it.channels.iter().map(|channel| json!(key(channel))),
-            )
+            .with_list("channels", it.channels.iter().map(|channel| json!(key(channel))))
             .with_list("fallback", it.fallback.iter().map(movement)),
     };
     object
-        .with_list(
-            "cancelSteps",
-            decision.cancel_steps.iter().map(|step| json!(step)),
-        )
-        .with_list(
-            "cancelSiblingSteps",
-            decision.cancel_sibling_steps.iter().map(|step| json!(step)),
-        )
+        .with_list("cancelSteps", decision.cancel_steps.iter().map(|step| json!(step)))
+        .with_list("cancelSiblingSteps", decision.cancel_sibling_steps.iter().map(|step| json!(step)))
         .build()
 }
 
@@ -184,10 +167,7 @@ pub(super) fn wait(wait: &Wait) -> Value {
     Object::new()
         .with("kind", wait_name(wait.kind()))
         .with_list("conditions", wait.conditions.iter().map(condition))
-        .with_list(
-            "groups",
-            wait.groups.iter().map(|group| json!(group.condition_ids)),
-        )
+        .with_list("groups", wait.groups.iter().map(|group| json!(group.condition_ids)))
         .build()
 }
 
@@ -195,9 +175,9 @@ fn condition(condition: &Condition) -> Value {
     let object = Object::new().with_some("conditionId", condition.condition_id.clone());
     match &condition.kind {
         None => object,
-        Some(condition::Kind::Timer(timer)) => object
-            .with("kind", "timer")
-            .with("durationMs", timer.duration_ms),
+        Some(condition::Kind::Timer(timer)) => {
+            object.with("kind", "timer").with("durationMs", timer.duration_ms)
+        }
         Some(condition::Kind::Channel(channel)) => object
             .with("kind", "channel")
             .with("channel", optional_key(channel.channel.as_ref()))

@@ -35,15 +35,7 @@ pub(crate) fn search_table(json: &Value) -> String {
     if flows.is_empty() {
         return "no Flows".to_owned();
     }
-    let columns = [
-        "flowId",
-        "flowType",
-        "status",
-        "startTime",
-        "closeTime",
-        "activeStepTypes",
-        "runId",
-    ];
+    let columns = ["flowId", "flowType", "status", "startTime", "closeTime", "activeStepTypes", "runId"];
     with_next_page(rows(flows, &columns), json)
 }
 
@@ -74,28 +66,13 @@ pub(crate) fn state_table(json: &Value) -> String {
     }
     let steps = list(json, "steps");
     if !steps.is_empty() {
-        let columns = [
-            "step",
-            "phase",
-            "method",
-            "attempt",
-            "sinceTime",
-            "nextAttemptTime",
-            "wait",
-            "pendingReason",
-        ];
+        let columns =
+            ["step", "phase", "method", "attempt", "sinceTime", "nextAttemptTime", "wait", "pendingReason"];
         sections.push(format!("Steps\n{}", rows(steps, &columns)));
     }
     let timers: Vec<Value> = steps.iter().flat_map(step_timers).collect();
     if !timers.is_empty() {
-        let columns = [
-            "step",
-            "index",
-            "conditionId",
-            "dueTime",
-            "fired",
-            "skipped",
-        ];
+        let columns = ["step", "index", "conditionId", "dueTime", "fired", "skipped"];
         sections.push(format!("Timers\n{}", rows(&timers, &columns)));
     }
     for (title, name, columns) in [
@@ -112,11 +89,7 @@ pub(crate) fn state_table(json: &Value) -> String {
 }
 
 pub(crate) fn inspect_table(json: &Value) -> String {
-    format!(
-        "{}\n\nHistory\n{}",
-        state_table(&json["state"]),
-        history_table(&json["history"])
-    )
+    format!("{}\n\nHistory\n{}", state_table(&json["state"]), history_table(&json["history"]))
 }
 
 fn step_timers(step: &Value) -> Vec<Value> {
@@ -181,15 +154,8 @@ fn plain() -> Table {
 
 /// Without the spaces that fill a table up on the right, and without those before its first column.
 fn trimmed(table: &Table) -> String {
-    let lines: Vec<String> = table
-        .lines()
-        .map(|line| {
-            line.strip_prefix(' ')
-                .unwrap_or(&line)
-                .trim_end()
-                .to_owned()
-        })
-        .collect();
+    let lines: Vec<String> =
+        table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()).collect();
     lines.join("\n")
 }
 
@@ -219,10 +185,7 @@ fn cell(value: &Value) -> String {
         }
         Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     };
-    let text: String = text
-        .chars()
-        .map(|it| if it.is_control() { ' ' } else { it })
-        .collect();
+    let text: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
     if text.chars().count() <= CELL_CHARACTERS {
         return text;
     }

@@ -4,10 +4,10 @@ use dexzd_proto::history_event::{
     self, ExecuteCompleted, FlowClosed, FlowStarted, MethodFailed, method_failed,
 };
 use dexzd_proto::{
-    AttributeEntry, AttributeValue, ChannelMessages, Condition, Decision, Durability,
-    ErrorCategory, Failure, FlowError, FlowOutput, FlowState, FlowStatus, FlowSummary,
-    HistoryEvent, Key, Lineage, Message, Method, Movement, StepContext, StepExecutionId, StepPhase,
-    StepState, TimerState, Value, Wait, attribute_value, condition, decision, lineage, wait,
+    AttributeEntry, AttributeValue, ChannelMessages, Condition, Decision, Durability, ErrorCategory, Failure,
+    FlowError, FlowOutput, FlowState, FlowStatus, FlowSummary, HistoryEvent, Key, Lineage, Message, Method,
+    Movement, StepContext, StepExecutionId, StepPhase, StepState, TimerState, Value, Wait, attribute_value,
+    condition, decision, lineage, wait,
 };
 use serde_json::json;
 
@@ -17,24 +17,15 @@ use super::*;
 const START_UNIX_MS: i64 = 1_772_600_767_089;
 
 fn json_value(text: &str) -> Value {
-    Value {
-        encoding: "json".to_owned(),
-        data: text.as_bytes().to_vec(),
-    }
+    Value { encoding: "json".to_owned(), data: text.as_bytes().to_vec() }
 }
 
 fn step(step_type: &str, number: u32) -> Option<StepExecutionId> {
-    Some(StepExecutionId {
-        step_type: step_type.to_owned(),
-        number,
-    })
+    Some(StepExecutionId { step_type: step_type.to_owned(), number })
 }
 
 fn key(name: &str, instance: Option<&str>) -> Option<Key> {
-    Some(Key {
-        name: name.to_owned(),
-        instance: instance.map(str::to_owned),
-    })
+    Some(Key { name: name.to_owned(), instance: instance.map(str::to_owned) })
 }
 
 fn running() -> FlowSummary {
@@ -83,9 +74,7 @@ fn waiting_state() -> FlowState {
             AttributeEntry {
                 key: key("stock", Some("berlin")),
                 value: Some(AttributeValue {
-                    kind: Some(attribute_value::Kind::ObjectValue(json_value(
-                        "{\"left\":3}",
-                    ))),
+                    kind: Some(attribute_value::Kind::ObjectValue(json_value("{\"left\":3}"))),
                 }),
             },
         ],
@@ -100,9 +89,7 @@ fn waiting_state() -> FlowState {
                 conditions: vec![
                     Condition {
                         condition_id: Some("patience".to_owned()),
-                        kind: Some(condition::Kind::Timer(condition::Timer {
-                            duration_ms: 86_400_000,
-                        })),
+                        kind: Some(condition::Kind::Timer(condition::Timer { duration_ms: 86_400_000 })),
                     },
                     Condition {
                         condition_id: None,
@@ -122,25 +109,17 @@ fn waiting_state() -> FlowState {
                 skipped: false,
             }],
             input: Some(json_value("{\"amount\":42}")),
-            lineage: Some(Lineage {
-                kind: Some(lineage::Kind::Step(step("Pay", 1).expect("given"))),
-            }),
+            lineage: Some(Lineage { kind: Some(lineage::Kind::Step(step("Pay", 1).expect("given"))) }),
             ..StepState::default()
         }],
         channels: vec![ChannelMessages {
             channel: key("notes", None),
             messages: vec![Message {
                 message_id: "m-1".to_owned(),
-                value: Some(Value {
-                    encoding: "raw".to_owned(),
-                    data: vec![1, 2, 255, 0],
-                }),
+                value: Some(Value { encoding: "raw".to_owned(), data: vec![1, 2, 255, 0] }),
             }],
         }],
-        outputs: vec![FlowOutput {
-            step: step("Pay", 1),
-            value: Some(json_value("\"paid\"")),
-        }],
+        outputs: vec![FlowOutput { step: step("Pay", 1), value: Some(json_value("\"paid\"")) }],
         ..FlowState::default()
     }
 }
@@ -181,9 +160,7 @@ fn events() -> Vec<HistoryEvent> {
                     detail: "the bank did not answer".to_owned(),
                     stack: None,
                 }),
-                then: Some(method_failed::Then::Recovery(
-                    step("Refund", 1).expect("given"),
-                )),
+                then: Some(method_failed::Then::Recovery(step("Refund", 1).expect("given"))),
             }),
         ),
         event(
@@ -192,10 +169,7 @@ fn events() -> Vec<HistoryEvent> {
                 context: context(2),
                 decision: Some(Decision {
                     kind: Some(decision::Kind::GoTo(decision::GoTo {
-                        movements: vec![Movement {
-                            step_type: "Ship".to_owned(),
-                            ..Movement::default()
-                        }],
+                        movements: vec![Movement { step_type: "Ship".to_owned(), ..Movement::default() }],
                     })),
                     cancel_steps: vec!["Remind".to_owned()],
                     cancel_sibling_steps: Vec::new(),
@@ -207,10 +181,7 @@ fn events() -> Vec<HistoryEvent> {
             4,
             history_event::Kind::FlowClosed(FlowClosed {
                 status: FlowStatus::Completed.into(),
-                outputs: vec![FlowOutput {
-                    step: step("Ship", 1),
-                    value: Some(json_value("\"sent\"")),
-                }],
+                outputs: vec![FlowOutput { step: step("Ship", 1), value: Some(json_value("\"sent\"")) }],
                 error: None,
             }),
         ),
@@ -231,10 +202,7 @@ fn summaries_as_json() {
 fn a_search_as_a_table() {
     let json = json!({ "flows": [summary(&running()), summary(&failed())], "nextPageToken": "p2" });
     insta::assert_snapshot!(search_table(&json));
-    assert_eq!(
-        search_table(&json!({ "flows": [], "nextPageToken": "" })),
-        "no Flows"
-    );
+    assert_eq!(search_table(&json!({ "flows": [], "nextPageToken": "" })), "no Flows");
 }
 
 #[test]
@@ -254,10 +222,7 @@ fn a_history_as_json_and_as_a_table() {
     let events: Vec<_> = events().iter().map(event).collect();
     insta::assert_snapshot!(
         "history_lines",
-        events
-            .iter()
-            .map(|event| format!("{event}\n"))
-            .collect::<String>()
+        events.iter().map(|event| format!("{event}\n")).collect::<String>()
     );
     let json = json!({ "events": events, "nextPageToken": "", "closed": true });
     insta::assert_snapshot!("history_table", history_table(&json));
@@ -268,10 +233,7 @@ fn a_result_as_json() {
     let result = dexzd_proto::FlowResult {
         run_id: "3f2a".to_owned(),
         status: FlowStatus::Completed.into(),
-        outputs: vec![FlowOutput {
-            step: step("Ship", 1),
-            value: Some(json_value("{\"parcel\":9}")),
-        }],
+        outputs: vec![FlowOutput { step: step("Ship", 1), value: Some(json_value("{\"parcel\":9}")) }],
         error: None,
     };
     insta::assert_snapshot!(flow_result("order-1", &result));

@@ -1,0 +1,63 @@
+//! `cargo xtask test`: the one gate. It only looks; `cargo xtask fix` repairs.
+
+use std::time::Instant;
+
+use crate::setup::{self, Need};
+use crate::shell::{self, Failure, cargo};
+use crate::tidy;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Leave out everything that links RocksDB: minutes instead of the better part of an hour on a fresh
+    /// machine, but not the whole gate
+    #[arg(long)]
+    light: bool,
+}
+
+/// What runs in the simulator, in the profile `sim`: optimised, with every assertion on.
+const SIMULATED: [&str; 3] = ["dexzd-core", "dexzd-io-sim", "dexzd-sim-tests"];
+
+/// What links RocksDB, or is used beside it: always in the profile `release`, and always exactly these
+/// packages together. Another selection would give shared dependencies other features, and cargo would
+/// compile RocksDB, 40 CPU minutes, once more.
+pub(crate) const RELEASED: [&str; 5] = ["dexzd-io-tokio", "dexzd-server", "dexzd-sdk", "dexzd-cli", "xtask"];
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let start = Instant::now();
+    if !arguments.light {
+        setup::run(Need::Checks)?;
+    }
+    // From quick to slow, so that a small mistake is not found after an hour.
+    shell::run(&mut cargo(&["fmt", "--all", "--check"]))?;
+    tidy::check()?;
+    lint(arguments)?;
+    shell::run(cargo(&["test", "--profile", "sim"]).args(packages(&SIMULATED)))?;
+    if arguments.light {
+        shell::run(cargo(&["test", "--no-default-features"]).args(packages(&RELEASED)))?;
+    } else {
+        shell::run(cargo(&["test", "--release"]).args(packages(&RELEASED)))?;
+    }
+    println!("\nall checks and tests passed in {} s", start.elapsed().as_secs());
+    if arguments.light {
+        println!("left out: everything with RocksDB (`cargo xtask test` without --light)");
+    }
+    Ok(())
+}
+
+/// Clippy in the profiles of the tests, which share their build scripts, so RocksDB is compiled once.
+fn lint(arguments: &Arguments) -> Result<(), Failure> {
+    let deny = ["--", "--deny", "warnings"];
+    let simulated = ["clippy", "--profile", "sim", "--all-targets"];
+    shell::run(cargo(&simulated).args(packages(&SIMULATED)).args(deny))?;
+    let released: &[&str] = if arguments.light {
+        &["clippy", "--no-default-features", "--all-targets"]
+    } else {
+        &["clippy", "--release", "--all-targets"]
+    };
+    shell::run(cargo(released).args(packages(&RELEASED)).args(deny))
+}
+
+/// `-p a -p b`
+pub(crate) fn packages(names: &[&'static str]) -> Vec<&'static str> {
+    names.iter().flat_map(|name| ["-p", name]).collect()
+}

@@ -1,0 +1,84 @@
+//! `cargo xtask tidy`: rules of this repository that no compiler checks.
+
+mod requirements;
+mod rules;
+mod source;
+
+use std::path::{Path, PathBuf};
+
+use self::requirements::Requirements;
+use self::source::SourceFile;
+use crate::shell::{Failure, repository};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Print every requirement with the tests that name it, and how many are covered
+    #[arg(long)]
+    requirements: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if !arguments.requirements {
+        return check();
+    }
+    let requirements = read_requirements()?;
+    print!("{}", requirements.report(&read_sources()?));
+    Ok(())
+}
+
+/// Prints every broken rule; fails if there is one.
+pub(crate) fn check() -> Result<(), Failure> {
+    let sources = read_sources()?;
+    let requirements = read_requirements()?;
+    let mut findings: Vec<String> = sources.iter().flat_map(rules::check_file).collect();
+    findings.extend(rules::dead_files(&sources));
+    findings.extend(requirements.check(&sources));
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if findings.is_empty() {
+        println!("tidy: {} files, nothing found", sources.len());
+        return Ok(());
+    }
+    Err(Failure::new(format!("tidy found {} things to mend", findings.len())))
+}
+
+fn read_requirements() -> Result<Requirements, Failure> {
+    let path = repository().join("docs/requirements.txt");
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?;
+    Requirements::parse(&text).map_err(Failure::new)
+}
+
+/// Every Rust file of the repository, in the order of their names.
+fn read_sources() -> Result<Vec<SourceFile>, Failure> {
+    let root = repository();
+    let mut paths = Vec::new();
+    collect_rust_files(&root, &mut paths)
+        .map_err(|error| Failure::new(format!("cannot look through {}: {error}", root.display())))?;
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?;
+        let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned();
+        Ok(SourceFile::new(name, text))
+    };
+    paths.into_iter().map(read).collect()
+}
+
+fn collect_rust_files(folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if entry.file_type()?.is_dir() {
+            if name != "target" && !name.starts_with('.') {
+                collect_rust_files(&path, paths)?;
+            }
+        } else if name.ends_with(".rs") {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
