@@ -29,12 +29,12 @@ fn only_a_family_and_three_digits_name_a_requirement() {
 
 #[test]
 fn a_lost_test_and_an_unknown_number_are_findings() {
-    let files = [file("// HA-1, HA-99 and SHA-256\nfn ha_001_one() {}\nfn fd_077_x() {}\n")];
+    let files = [file("// HA-1, HA-24 and SHA-256\nfn ha_001_one() {}\nfn fd_012_x() {}\n")];
     assert_eq!(
         list().check(&files),
         [
-            "core/src/a.rs: fd_077_x: there is no FD-77; docs/requirements.txt lists them",
-            "core/src/a.rs:1: there is no HA-99; docs/requirements.txt lists them",
+            "core/src/a.rs: fd_012_x: there is no FD-12; docs/requirements.txt lists them",
+            "core/src/a.rs:1: there is no HA-24; docs/requirements.txt lists them",
             "docs/requirements.txt: D-2 (Expiry) is listed as tested, but no test names it any more",
         ]
     );
