@@ -50,8 +50,13 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn parse(address: &str) -> Result<Self, AddressError> {
-        let bad = || AddressError { address: address.to_owned() };
-        let authority = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
+        let bad = || AddressError {
+            address: address.to_owned(),
+        };
+        let authority = address
+            .strip_prefix("http://")
+            .unwrap_or(address)
+            .trim_end_matches('/');
         let (host, port) = authority.rsplit_once(':').ok_or_else(bad)?;
         if host.is_empty() || port.parse::<u16>().is_err() {
             return Err(bad());

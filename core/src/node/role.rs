@@ -143,13 +143,8 @@ impl Role {
 /// Every move there is. What is not here does not happen.
 pub const TRANSITIONS: &[(Role, Trigger, Role)] = {
     use Role::{
-<<<<<<< HEAD
         Abandoning, Active, Closing, Committing, Confirming, Draining, Interrupting, Opening, Recovering,
         Releasing, Stopped, Waiting, Withdrawing,
-=======
-        Active, Closing, Committing, Confirming, Draining, Interrupting, Opening, Recovering, Releasing,
-        Stopped, Waiting, Withdrawing,
->>>>>>> 80a58db (Give the repository its commands: setup, test, fix and tidy)
     };
     use Trigger::{
         Acquired, Broken, Closed, Committed, Confirmed, Drained, Fenced, Lost, Recovered, Released,
