@@ -4,7 +4,7 @@
 //! | file | what it decides |
 //! | --- | --- |
 //! | `machine` | the three verbs, and the road that every input takes |
-//! | `start`, `mutate`, `queries`, `polling` | what clients ask |
+//! | `calls`, `start`, `mutate`, `queries`, `polling` | what clients ask |
 //! | `frames`, `attempt`, `queue` | what Workers get and say |
 //! | `turn`, `decision`, `close` | how a run moves |
 //! | `wait`, `retry`, `validate`, `search` | pure rules |
@@ -14,6 +14,7 @@
 
 mod attempt;
 mod call;
+mod calls;
 mod close;
 mod context;
 mod deadlines;

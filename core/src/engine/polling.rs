@@ -69,8 +69,8 @@ impl<S: StateRead> Engine<S> {
         })
     }
 
-    /// Whether the history says that a Step execution which is no longer active has completed. Looks
-    /// from the newest event back, since a caller waits for what just happened.
+    /// Whether the history says that a Step execution which is no longer active has completed. What
+    /// callers wait for has mostly just happened and is found first; an old one costs a scan.
     fn has_completed(&self, run: &Run, step: &StepExecutionId) -> bool {
         let completed = |kind: &EventKind| matches!(kind, EventKind::ExecuteCompleted { context, .. } if context.step == *step);
         if let Some(found) = run.unsaved_events().find(|event| completed(&event.kind)) {

@@ -5,9 +5,10 @@ use super::close::Close;
 use super::history::EventKind;
 use super::io::EngineEvent;
 use super::keys::{self, TimerKind};
+use super::limits;
 use super::model::{ErrorCategory, FlowError, FlowStatus, IdReusePolicy, Lineage, TimeoutPolicy};
 use super::record::{CurrentRun, FlowTimeout, RunBase, RunHead};
-use super::run::{Run, encode};
+use super::run::{Run, attribute_bytes, encode};
 use super::turn::{Turn, millis};
 use super::{Engine, state::StateRead};
 use crate::ids::{CallId, Name, RunId};
@@ -21,6 +22,12 @@ enum Verdict {
 
 impl<S: StateRead> Engine<S> {
     pub(super) fn start_flow(&mut self, call: CallId, start: StartFlow) {
+        let written: u64 =
+            start.attributes.iter().filter_map(|write| write.value.as_ref()).map(attribute_bytes).sum();
+        if written > limits::ATTRIBUTES_BYTES {
+            let limit = "the Attributes of one run may take 4 MiB".into();
+            return self.cx.reply(call, None, Err(CallError::LimitExceeded { limit }));
+        }
         let latest = match self.latest_run(&start.flow_id) {
             Ok(latest) => latest,
             Err(error) => return self.cx.reply(call, None, Err(error)),

@@ -1,6 +1,8 @@
 use super::driver::{Driver, ME, OTHER, Sent, Store, candidate, free_from, held_by, seconds};
 use super::record::{LeaseRecord, LeaseState, Unreadable};
-use super::{Candidate, CandidateConfig, CandidateEvent, CandidateOutput, LeaseInput, LeaseOperation, Survey};
+use super::{
+    Candidate, CandidateConfig, CandidateEvent, CandidateOutput, LeaseInput, LeaseOperation, Survey,
+};
 use crate::ids::{Blob, Epoch, Position};
 use crate::stop::StopReason;
 use crate::store::{ReadOutcome, WriteOutcome};

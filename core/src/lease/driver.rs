@@ -4,8 +4,8 @@ use std::vec::Vec;
 
 use super::record::{LeaseRecord, LeaseState, Nonce};
 use super::{
-    Candidate, CandidateConfig, CandidateOutput, Holder, HolderEvent, HolderOutput, LeaseDuration, LeaseInput,
-    LeaseOperation, LeaseTimer, Look, Pen, Release, ReleaseOutput, Tenure,
+    Candidate, CandidateConfig, CandidateOutput, Holder, HolderEvent, HolderOutput, LeaseDuration,
+    LeaseInput, LeaseOperation, LeaseTimer, Look, Pen, Release, ReleaseOutput, Tenure,
 };
 use crate::ids::{Blob, Epoch, Name, Position, ProcessId, RequestId};
 use crate::rng::Rng;
@@ -75,7 +75,9 @@ impl Store {
     pub(crate) fn write(&mut self, operation: &LeaseOperation) -> WriteOutcome {
         let body = match operation {
             LeaseOperation::Create { body } if self.body.is_none() => body,
-            LeaseOperation::Update { expected, body } if self.body.is_some() && *expected == self.current() => {
+            LeaseOperation::Update { expected, body }
+                if self.body.is_some() && *expected == self.current() =>
+            {
                 body
             }
             LeaseOperation::Create { .. } | LeaseOperation::Update { .. } => return WriteOutcome::Refused,
@@ -87,11 +89,9 @@ impl Store {
     pub(crate) fn read(&self) -> ReadOutcome {
         match &self.body {
             None => ReadOutcome::Missing,
-            Some(body) => ReadOutcome::Found {
-                version: self.current(),
-                body: body.clone(),
-                stamp_ms: self.stamp_ms,
-            },
+            Some(body) => {
+                ReadOutcome::Found { version: self.current(), body: body.clone(), stamp_ms: self.stamp_ms }
+            }
         }
     }
 }

@@ -39,9 +39,14 @@ fn fail(holder: &mut Driver<Holder>, sent: &Sent, outcome: WriteOutcome) -> Sent
 
 #[test]
 fn ha_003_the_renewal_starts_after_a_third_of_the_period() {
-    for (duration, starts) in
-        [(3, 1_000_000), (6, 2_000_000), (10, 3_333_333), (30, 10_000_000), (60, 20_000_000), (120, 40_000_000)]
-    {
+    for (duration, starts) in [
+        (3, 1_000_000),
+        (6, 2_000_000),
+        (10, 3_333_333),
+        (30, 10_000_000),
+        (60, 20_000_000),
+        (120, 40_000_000),
+    ] {
         let mut holder = holder(seconds(duration));
         holder.until_micros(starts - 1);
         assert_eq!(holder.all_sent().len(), 0);
@@ -546,9 +551,7 @@ fn d_001_ended_is_final() {
 
 fn valid_until(ms: f64, told: &[HolderOutput]) -> bool {
     told.iter().any(|output| match output {
-        HolderOutput::Valid { until, .. } => {
-            *until == Instant::from_micros((ms * 1_000.0).round() as u64)
-        }
+        HolderOutput::Valid { until, .. } => *until == Instant::from_micros((ms * 1_000.0).round() as u64),
         HolderOutput::Request { .. }
         | HolderOutput::Doubt
         | HolderOutput::Confirmed
