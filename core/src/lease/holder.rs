@@ -14,12 +14,12 @@ use core::time::Duration;
 use minicbor::{Decode, Encode};
 
 use super::pen::{Carried, Pen, Tenure, Tries, Try};
-use super::record::{LeaseRecord, LeaseState};
+use super::record::{HIGHEST_EPOCH, LeaseRecord, LeaseState};
 use super::release::Release;
 use super::{LeaseInput, LeaseOperation, LeaseTimer, Look};
 use crate::backoff::Backoff;
 use crate::gate::WallOffset;
-use crate::ids::{Position, RequestId};
+use crate::ids::{Epoch, Position, RequestId};
 use crate::rng::Rng;
 use crate::stop::StopReason;
 use crate::store::{ReadOutcome, Version, WriteOutcome};
@@ -104,6 +104,8 @@ pub struct Holder {
     pen: Pen,
     rng: Rng,
     tenure: Tenure,
+    /// The epoch of the next write: the tenure's, except while it is raised (D-55).
+    epoch: Epoch,
     carried: Carried,
     tries: Tries,
     reads: Vec<RequestId>,
@@ -142,6 +144,7 @@ impl Holder {
         Self {
             pen,
             rng,
+            epoch: tenure.record.epoch,
             carried: Carried::of(&tenure.record),
             tenure,
             tries: Tries::default(),
@@ -180,6 +183,13 @@ impl Holder {
             self.confirm = Some(self.pen.next_nonce());
             self.on_time(look);
         }
+    }
+
+    /// Raises the epoch above one that the log carries, by a renewal sent at once (D-55). Only before it
+    /// serves. `Confirmed` follows, or `Lost`; the new epoch is the tenure's then.
+    pub fn raise_epoch(&mut self, look: Look, above: Epoch) {
+        self.epoch = self.epoch.max(Epoch(above.0.saturating_add(1).min(HIGHEST_EPOCH.0)));
+        self.confirm(look);
     }
 
     /// The holder's last durable position: later lease writes carry it (D-53).
@@ -294,7 +304,7 @@ impl Holder {
     /// D-5: whether another try fits is judged now, with the back-off that would precede it.
     fn start_try(&mut self, look: Look) {
         let now = look.now.instant;
-        let record = self.pen.record(look, self.tenure.record.epoch, LeaseState::Held, self.carried);
+        let record = self.pen.record(look, self.epoch, LeaseState::Held, self.carried);
         let sent = Try {
             request: self.pen.request(),
             record,

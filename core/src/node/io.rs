@@ -62,6 +62,17 @@ pub enum Input {
     /// Time has passed, or a look at the gate showed doubt.
     #[n(8)]
     Tick,
+    /// The log carries a higher epoch than the one just taken; the attempt to open it is over, and
+    /// nothing was written. Another `Output::OpenLog` follows once the epoch is raised (D-55).
+    #[n(9)]
+    EpochBehind {
+        /// The highest epoch found.
+        #[n(0)]
+        found: Epoch,
+        /// What its fence records, in milliseconds, where the fence was seen.
+        #[n(1)]
+        lease_duration_ms: Option<u64>,
+    },
 }
 
 /// What the shell must do, in this order.
@@ -85,7 +96,7 @@ pub enum Output {
         request: RequestId,
     },
     /// The lease is held: let the data plane check the local store, read the log to its end and write
-    /// the fence (D-41 to D-43). Answer with `Input::LogFenced` or `Input::Failed`.
+    /// the fence (D-41 to D-43). Answer with `Input::LogFenced`, `Input::EpochBehind` or `Input::Failed`.
     #[n(2)]
     OpenLog(#[n(0)] OpenLog),
     /// The lease is confirmed after the fence: apply the fence and build the engine, whose
@@ -200,4 +211,7 @@ pub enum NodeTimer {
     /// The engine is silent for too long (D-54).
     #[n(5)]
     EngineStall,
+    /// Whoever wrote the higher epoch is gone (D-55).
+    #[n(6)]
+    Outwait,
 }

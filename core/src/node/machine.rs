@@ -9,12 +9,12 @@ use crate::engine::{NodeOrder, NodeReport};
 use crate::gate::{GateOrder, WallOffset};
 use crate::ids::Epoch;
 use crate::lease::{
-    Candidate, CandidateOutput, Holder, HolderOutput, LeaseInput, Look, Pen, Release, ReleaseOutcome,
-    ReleaseOutput, Tenure,
+    Candidate, CandidateOutput, Holder, HolderOutput, LONGEST_ADVISED, LeaseDuration, LeaseInput, Look, Pen,
+    Release, ReleaseOutcome, ReleaseOutput, TAKEOVER_MARGIN, Tenure,
 };
 use crate::rng::Rng;
 use crate::stop::StopReason;
-use crate::time::Instant;
+use crate::time::{Instant, SlowInstant};
 
 /// After the interrupt of a drain a result still counts for so long (D-21).
 const INTERRUPT_GRACE: Duration = Duration::from_secs(5);
@@ -68,6 +68,9 @@ pub struct Node {
     role: Role,
     lease: Lease,
     epoch: Option<Epoch>,
+    /// The highest epoch in the log, where it lies above this process's own (D-55).
+    epoch_found: Epoch,
+    outwait_until: SlowInstant,
     /// When the time given to this role is over.
     deadline: Option<Instant>,
     /// The last sign of life, where an engine is expected to be alive (D-54).
@@ -105,6 +108,8 @@ impl Node {
             role: Role::Waiting,
             lease: Lease::Candidate(candidate),
             epoch: None,
+            epoch_found: Epoch(0),
+            outwait_until: SlowInstant::ZERO,
             deadline: None,
             engine_seen_at: None,
             reason: None,
@@ -131,6 +136,9 @@ impl Node {
                     NodeReport::Closed => Trigger::Closed,
                 },
             ),
+            Input::EpochBehind { found, lease_duration_ms } => {
+                self.epoch_behind(look, found, lease_duration_ms);
+            }
             Input::Failed(reason) => self.fail(look, reason),
             Input::Durable(position) => {
                 if let Lease::Holder(holder) = &mut self.lease {
@@ -211,8 +219,31 @@ impl Node {
         self.trigger(look, trigger);
     }
 
+    /// D-55: whoever wrote the higher epoch may still believe in it for the duration in its fence.
+    fn epoch_behind(&mut self, look: Look, found: Epoch, lease_duration_ms: Option<u64>) {
+        if self.role.after(Trigger::EpochBehind).is_none() {
+            return;
+        }
+        self.epoch_found = found;
+        let unknown = self.config.lease_duration.period().max(LONGEST_ADVISED);
+        let duration =
+            lease_duration_ms.and_then(LeaseDuration::from_millis).map_or(unknown, LeaseDuration::period);
+        self.trigger(look, Trigger::EpochBehind);
+        self.outwait_until = look.now.slow.saturating_add(duration + TAKEOVER_MARGIN);
+        self.plan_outwait(look);
+    }
+
+    /// Like a candidate it waits by the slower clock (D-2), whichever way the timer is counted.
+    fn plan_outwait(&mut self, look: Look) {
+        let left = self.outwait_until.saturating_since(look.now.slow);
+        self.deadline = Some(look.now.instant.saturating_add(left));
+    }
+
     fn on_time(&mut self, look: Look) {
         let now = look.now.instant;
+        if self.role == Role::Outwaiting {
+            self.plan_outwait(look);
+        }
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.trigger(look, Trigger::TimedOut);
         }
@@ -228,7 +259,11 @@ impl Node {
             | Input::Failed(_)
             | Input::Durable(_)
             | Input::TrimBelow(_) => true,
-            Input::Lease(_) | Input::LogFenced | Input::Terminate | Input::Tick => false,
+            Input::Lease(_)
+            | Input::LogFenced
+            | Input::EpochBehind { .. }
+            | Input::Terminate
+            | Input::Tick => false,
         };
         if alive && self.engine_seen_at.is_some() {
             self.engine_seen_at = Some(look.now.instant);
@@ -250,6 +285,14 @@ impl Node {
                 self.drain_lease(look);
             }
             Role::Opening => self.open_log(),
+            // Its deadline follows from what was found in the log.
+            Role::Outwaiting => {}
+            Role::Raising => {
+                if let Lease::Holder(holder) = &mut self.lease {
+                    holder.raise_epoch(look, self.epoch_found);
+                }
+                self.drain_lease(look);
+            }
             Role::Confirming => {
                 if let Lease::Holder(holder) = &mut self.lease {
                     holder.confirm(look);
@@ -287,6 +330,7 @@ impl Node {
         let Some(record) = self.tenure().map(|tenure| tenure.record.clone()) else {
             return;
         };
+        self.epoch = Some(record.epoch);
         self.push(Output::OpenLog(OpenLog {
             process_id: record.holder,
             epoch: record.epoch,
@@ -440,9 +484,11 @@ impl Node {
             Role::Interrupting => Some(NodeTimer::Grace),
             Role::Committing => Some(NodeTimer::Commit),
             Role::Closing | Role::Abandoning => Some(NodeTimer::Close),
+            Role::Outwaiting => Some(NodeTimer::Outwait),
             Role::Waiting
             | Role::Withdrawing
             | Role::Opening
+            | Role::Raising
             | Role::Confirming
             | Role::Recovering
             | Role::Active

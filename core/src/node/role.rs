@@ -45,6 +45,12 @@ pub enum Role {
     /// The process ends.
     #[n(12)]
     Stopped,
+    /// The log carries a higher epoch than its own: it waits until whoever wrote it is gone (D-55).
+    #[n(13)]
+    Outwaiting,
+    /// It raises its epoch above that one (D-55).
+    #[n(14)]
+    Raising,
 }
 
 /// What moves a process from one role to another.
@@ -58,7 +64,9 @@ pub enum Trigger {
     Terminate,
     /// The fence stands in the log.
     Fenced,
-    /// A lease write sent after the fence was accepted has landed.
+    /// The log carries a higher epoch (D-55).
+    EpochBehind,
+    /// A lease write sent after it was asked for has landed.
     Confirmed,
     /// Recovery is durable.
     Recovered,
@@ -80,10 +88,12 @@ pub enum Trigger {
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Waiting,
         Self::Withdrawing,
         Self::Opening,
+        Self::Outwaiting,
+        Self::Raising,
         Self::Confirming,
         Self::Recovering,
         Self::Active,
@@ -111,6 +121,8 @@ impl Role {
             Self::Waiting
             | Self::Withdrawing
             | Self::Opening
+            | Self::Outwaiting
+            | Self::Raising
             | Self::Confirming
             | Self::Recovering
             | Self::Abandoning
@@ -126,6 +138,8 @@ impl Role {
             Self::Waiting => "waiting",
             Self::Withdrawing => "withdrawing",
             Self::Opening => "opening",
+            Self::Outwaiting => "outwaiting",
+            Self::Raising => "raising",
             Self::Confirming => "confirming",
             Self::Recovering => "recovering",
             Self::Active => "active",
@@ -143,12 +157,12 @@ impl Role {
 /// Every move there is. What is not here does not happen.
 pub const TRANSITIONS: &[(Role, Trigger, Role)] = {
     use Role::{
-        Abandoning, Active, Closing, Committing, Confirming, Draining, Interrupting, Opening, Recovering,
-        Releasing, Stopped, Waiting, Withdrawing,
+        Abandoning, Active, Closing, Committing, Confirming, Draining, Interrupting, Opening, Outwaiting,
+        Raising, Recovering, Releasing, Stopped, Waiting, Withdrawing,
     };
     use Trigger::{
-        Acquired, Broken, Closed, Committed, Confirmed, Drained, Fenced, Lost, Recovered, Released,
-        Terminate, TimedOut, Withdrawn,
+        Acquired, Broken, Closed, Committed, Confirmed, Drained, EpochBehind, Fenced, Lost, Recovered,
+        Released, Terminate, TimedOut, Withdrawn,
     };
     &[
         (Waiting, Acquired, Opening),
@@ -158,9 +172,18 @@ pub const TRANSITIONS: &[(Role, Trigger, Role)] = {
         (Withdrawing, Acquired, Releasing),
         (Withdrawing, Lost, Stopped),
         (Opening, Fenced, Confirming),
+        (Opening, EpochBehind, Outwaiting),
         (Opening, Terminate, Abandoning),
         (Opening, Broken, Releasing),
         (Opening, Lost, Stopped),
+        (Outwaiting, TimedOut, Raising),
+        (Outwaiting, Terminate, Abandoning),
+        (Outwaiting, Broken, Releasing),
+        (Outwaiting, Lost, Stopped),
+        (Raising, Confirmed, Opening),
+        (Raising, Terminate, Abandoning),
+        (Raising, Broken, Releasing),
+        (Raising, Lost, Stopped),
         (Confirming, Confirmed, Recovering),
         (Confirming, Terminate, Abandoning),
         (Confirming, Broken, Releasing),
