@@ -6,6 +6,7 @@ mod durability;
 mod files;
 mod gate;
 pub mod local;
+pub mod log;
 pub mod runtime;
 pub mod store;
 
