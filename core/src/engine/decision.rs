@@ -13,6 +13,7 @@ use super::model::{
 use super::record::StepRecord;
 use super::run::{attribute_bytes, message_bytes};
 use super::turn::{Turn, step_context};
+use super::validate::cut_text;
 use crate::ids::{Name, StepExecutionId};
 
 impl Turn<'_> {
@@ -92,7 +93,10 @@ impl Turn<'_> {
     }
 
     /// Execute returned: ends the Step and applies its decision.
-    pub(super) fn execute_done(&mut self, id: &StepExecutionId, decision: Decision, effects: Effects) {
+    pub(super) fn execute_done(&mut self, id: &StepExecutionId, mut decision: Decision, effects: Effects) {
+        if let DecisionKind::ForceFail(reason) = &mut decision.kind {
+            *reason = cut_text(core::mem::take(reason));
+        }
         let Some(step) = self.run.steps.get(id) else {
             return;
         };

@@ -15,6 +15,7 @@ impl<S: StateRead> Engine<S> {
         self.refill_timers();
         let mut count = 0;
         while count < limits::BATCH
+            && self.cx.changes.len() < limits::DELETED_KEYS
             && let Some(timer) = self.cx.timers.pop_due(self.cx.time)
         {
             count += 1;
@@ -60,7 +61,9 @@ impl<S: StateRead> Engine<S> {
         let (mut found, more) = self.keys_of(run_id);
         if more {
             // The rest follows with a timer of its own: a run can be larger than an entry.
-            let again = Timer { due: self.cx.time, run_id, kind: TimerKind::Retention };
+            // Not due in this very look, which does not see yet what it deletes.
+            let due = self.cx.time.saturating_add(core::time::Duration::from_micros(1));
+            let again = Timer { due, run_id, kind: TimerKind::Retention };
             self.cx.changes.push(Change { key: keys::timer(&again), value: Some(alloc::vec::Vec::new()) });
             self.cx.timers.add(again);
         } else {

@@ -31,7 +31,6 @@ impl<S: StateRead> Engine<S> {
             (Some(_), WorkerFrame::Hello(_)) => self.refuse(id, "hello: a stream says hello once"),
             (Some(stream), frame) => {
                 stream.heard = now;
-                stream.pinged = false;
                 self.known_frame(id, frame);
             }
         }
@@ -275,11 +274,10 @@ impl<S: StateRead> Engine<S> {
         } else if now < quiet {
             self.cx.deadlines.set(quiet, Deadline::Stream(id));
         } else {
-            if !core::mem::replace(&mut stream.pinged, true) {
-                let frame = ServerFrame::Ping;
-                self.cx.outputs.push_back(Output::Send { stream: id, after: Position(0), frame });
-            }
-            self.cx.deadlines.set(dead, Deadline::Stream(id));
+            let frame = ServerFrame::Ping;
+            self.cx.outputs.push_back(Output::Send { stream: id, after: Position(0), frame });
+            let next = now.saturating_add(millis(limits::PING_INTERVAL_MS));
+            self.cx.deadlines.set(next.min(dead), Deadline::Stream(id));
         }
     }
 

@@ -70,8 +70,6 @@ pub(super) struct Stream {
     pub(super) tasks: BTreeSet<HandoutId>,
     /// When anything came from it last.
     pub(super) heard: Instant,
-    /// Whether a ping is out since then.
-    pub(super) pinged: bool,
 }
 
 impl Stream {
@@ -107,7 +105,6 @@ impl Streams {
             keys,
             tasks: BTreeSet::new(),
             heard: now,
-            pinged: false,
         };
         self.open.insert(id, stream);
     }

@@ -1,4 +1,10 @@
-//! Scenarios of the engine, read as scripts.
+//! Scripts against a whole engine: every behaviour of concepts.md and requirements.md that one node can
+//! show, named after its number.
 
+mod build;
 mod driver;
-mod smoke;
+mod sweep;
+
+mod decisions;
+mod retries;
+mod starts;

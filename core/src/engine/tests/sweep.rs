@@ -1,0 +1,106 @@
+//! Nothing is stranded (invariant 7, lesson G10): every open Step is queued, running, backing off, held
+//! back or waiting, each with the key in the store that makes it go on; and no key is left over.
+
+use std::collections::BTreeMap;
+use std::vec::Vec;
+
+use super::driver::World;
+use crate::engine::keys::{self, Timer, TimerKind};
+use crate::engine::model::FlowStatus;
+use crate::engine::record::{StepPhase, StepRecord};
+use crate::engine::run::{Run, decode};
+use crate::engine::wait;
+use crate::ids::{RunId, StepExecutionId};
+
+impl World {
+    /// Looks through the whole local store. Everything gathered must be applied.
+    pub(super) fn sweep(&self) {
+        assert!(self.engine.appender.is_idle(), "a sweep needs everything to be durable");
+        let contents = self.disk.contents();
+        let mut expected: BTreeMap<Vec<u8>, &str> = BTreeMap::new();
+        for run_id in runs(&contents) {
+            let run = Run::load(run_id, &self.disk, crate::ids::Position(0))
+                .unwrap_or_else(|error| panic!("run {run_id} cannot be read: {error:?}"));
+            expected.extend(self.keys_of(&run));
+        }
+        for key in contents.keys().filter(|key| key.starts_with(b"w") || key.starts_with(b"t")) {
+            assert!(expected.contains_key(key), "a key without a Step: {}", key.escape_ascii());
+        }
+        for (key, why) in expected {
+            assert!(contents.contains_key(&key), "{why} is stranded: {}", key.escape_ascii());
+        }
+    }
+
+    /// The keys that keep a run going.
+    fn keys_of(&self, run: &Run) -> Vec<(Vec<u8>, &'static str)> {
+        let timer = |due, kind| keys::timer(&Timer { due, run_id: run.id, kind });
+        let mut expected = Vec::new();
+        if run.head().status != FlowStatus::Running {
+            assert!(run.steps.is_empty(), "a closed run has no active Step");
+            assert_eq!(run.channel_sizes().count(), 0, "messages vanish when the Flow closes");
+            let retention_ms = run.base.retention_ms.unwrap_or(crate::engine::limits::RETENTION_MS);
+            let closed = run.head().close_time.expect("a closed run has a close time");
+            let due = closed.saturating_add(core::time::Duration::from_millis(retention_ms));
+            return std::vec![(timer(due, TimerKind::Retention), "a closed run")];
+        }
+        if run.head().timeout_pending {
+            let due = run.base.timeout.as_ref().expect("it is pending").due;
+            expected.push((timer(due, TimerKind::FlowTimeout), "a Flow's timeout"));
+        }
+        if let Some(closing) = &run.head().closing {
+            expected.push((timer(closing.until, TimerKind::Closing), "a closing run"));
+        }
+        for (id, step) in run.steps.iter() {
+            expected.extend(self.key_of(run, id, step, &timer));
+        }
+        expected
+    }
+
+    fn key_of(
+        &self,
+        run: &Run,
+        id: &StepExecutionId,
+        step: &StepRecord,
+        timer: &dyn Fn(crate::time::Timestamp, TimerKind) -> Vec<u8>,
+    ) -> Option<(Vec<u8>, &'static str)> {
+        match &step.phase {
+            StepPhase::Delayed(due) => {
+                Some((timer(*due, TimerKind::StartDelay(id.clone())), "a delayed Step"))
+            }
+            StepPhase::BackingOff(due) => {
+                Some((timer(*due, TimerKind::Backoff(id.clone())), "a Step that backs off"))
+            }
+            StepPhase::Queued(work) => Some((keys::work(*work), "a queued Step")),
+            StepPhase::Running { work, handout, .. } => {
+                assert!(self.engine.cx.running.contains_key(handout), "{id} runs with nobody");
+                Some((keys::work(*work), "a running Step"))
+            }
+            StepPhase::Waiting(progress) => {
+                let wait = step.wait.as_ref().expect("a waiting Step has a Wait");
+                let over = wait::evaluate(wait, progress, &|channel| run.channel_size(channel));
+                assert_eq!(over, None, "{id} waits for what is there");
+                let due = progress.next_due()?;
+                Some((timer(due, TimerKind::Condition(id.clone())), "a waiting Step"))
+            }
+        }
+    }
+}
+
+fn runs(contents: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<RunId> {
+    let bases = contents.keys().filter(|key| key.first() == Some(&b'r') && keys::part_of(key) == Some(b'b'));
+    bases
+        .map(|key| {
+            let bytes: [u8; 16] = key[1..17].try_into().expect("a run's key carries its ID");
+            RunId(u128::from_be_bytes(bytes))
+        })
+        .collect()
+}
+
+/// The record of one Step execution as it stands in the store.
+pub(super) fn stored_step(world: &World, run_id: RunId, id: &StepExecutionId) -> Option<StepRecord> {
+    let key = keys::step(run_id, id);
+    let contents = world.disk.contents();
+    let value = contents.get(&key)?;
+    let (_, record): (StepExecutionId, StepRecord) = decode(&key, value).expect("it was just written");
+    Some(record)
+}
