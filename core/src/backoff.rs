@@ -39,3 +39,7 @@ impl Backoff {
         self.next = self.first;
     }
 }
+
+#[cfg(test)]
+#[path = "backoff_tests.rs"]
+mod tests;

@@ -117,3 +117,7 @@ impl Gate {
         GateView::Open
     }
 }
+
+#[cfg(test)]
+#[path = "gate_tests.rs"]
+mod tests;

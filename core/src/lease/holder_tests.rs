@@ -312,10 +312,8 @@ fn ha_028_adoption_counts_from_the_send_of_the_write_that_landed() {
 }
 
 fn version_of(holder: &Driver<Holder>) -> crate::store::Version {
-    match holder.store.read() {
-        ReadOutcome::Found { version, .. } => version,
-        other => panic!("there is a lease: {other:?}"),
-    }
+    let ReadOutcome::Found { version, .. } = holder.store.read() else { panic!("there is a lease") };
+    version
 }
 
 #[test]

@@ -10,3 +10,10 @@ mod role;
 pub use io::{Input, NodeConfig, NodeEvent, NodeTimer, OpenLog, Output};
 pub use machine::Node;
 pub use role::{Role, TRANSITIONS, Trigger};
+
+#[cfg(test)]
+mod driver;
+#[cfg(test)]
+mod machine_tests;
+#[cfg(test)]
+mod role_tests;

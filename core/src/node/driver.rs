@@ -1,0 +1,209 @@
+//! Drives a node through virtual time, so that a test reads as a script. The lease's store answers at
+//! once, unless the script holds it back; the data plane is the script.
+
+use std::vec::Vec;
+
+use super::{Input, Node, NodeConfig, NodeEvent, Output, Role};
+use crate::engine::{NodeOrder, NodeReport};
+use crate::gate::{Gate, GateView};
+use crate::ids::{Epoch, RequestId};
+use crate::lease::driver::{ME, Store, node, seconds};
+use crate::lease::{CandidateConfig, LeaseInput, LeaseOperation, Look, Survey};
+use crate::stop::StopReason;
+use crate::time::{Instant, Now, SlowInstant, Timestamp};
+
+pub(super) struct Driver {
+    pub(super) node: Node,
+    pub(super) store: Store,
+    pub(super) gate: Gate,
+    /// The store does not answer while this is set; the requests wait here.
+    pub(super) is_store_silent: bool,
+    pub(super) unanswered: Vec<(RequestId, LeaseOperation)>,
+    pub(super) survey: Survey,
+    pub(super) exit: Option<(u8, StopReason)>,
+    pub(super) watchdog: Option<Instant>,
+    micros: u64,
+    wall_jump_micros: u64,
+    entropy: u64,
+    told: Vec<Output>,
+    roles: Vec<Role>,
+    events: Vec<NodeEvent>,
+}
+
+impl Driver {
+    pub(super) fn new(candidate: CandidateConfig, store: Store) -> Self {
+        let config = NodeConfig {
+            node_id: node(),
+            process_id: ME,
+            lease_duration: seconds(10),
+            candidate,
+            attempt_drain_timeout: core::time::Duration::from_secs(30),
+            seed: 7,
+        };
+        let mut driver = Self {
+            node: Node::new(config),
+            store,
+            gate: Gate::default(),
+            is_store_silent: false,
+            unanswered: Vec::new(),
+            survey: Survey::default(),
+            exit: None,
+            watchdog: None,
+            micros: 0,
+            wall_jump_micros: 0,
+            entropy: 0,
+            told: Vec::new(),
+            roles: Vec::new(),
+            events: Vec::new(),
+        };
+        driver.drain();
+        driver
+    }
+
+    /// A process that serves epoch 1 since 0.
+    pub(super) fn active() -> Self {
+        let mut driver = Self::new(CandidateConfig::default(), Store::default());
+        driver.until_ms(0);
+        driver.input(Input::LogFenced);
+        driver.input(Input::Engine(NodeReport::Recovered));
+        assert_eq!(driver.node.role(), Role::Active);
+        driver.told();
+        driver.roles();
+        driver
+    }
+
+    pub(super) fn now(&self) -> Now {
+        Now {
+            instant: Instant::from_micros(self.micros),
+            slow: SlowInstant::from_micros(self.micros),
+            wall: Timestamp::from_micros(1_700_000_000_000_000 + self.micros + self.wall_jump_micros),
+        }
+    }
+
+    pub(super) fn input(&mut self, input: Input) {
+        self.entropy += 1;
+        let look = Look { now: self.now(), entropy: self.entropy };
+        self.node.handle(look, input);
+        self.drain();
+    }
+
+    pub(super) fn until_ms(&mut self, ms: u64) {
+        let end = ms * 1_000;
+        for _ in 0..100_000 {
+            match self.node.poll_timeout() {
+                Some((at, _)) if at.as_micros() <= end && self.exit.is_none() => {
+                    self.micros = self.micros.max(at.as_micros());
+                    self.input(Input::Tick);
+                }
+                Some(_) | None => {
+                    self.micros = self.micros.max(end);
+                    return;
+                }
+            }
+        }
+        panic!("timers do not let time pass: {:?}", self.node.poll_timeout());
+    }
+
+    /// Time passes with an engine that reports every second.
+    pub(super) fn alive_until_ms(&mut self, ms: u64) {
+        while self.micros < ms * 1_000 {
+            let next = (self.micros / 1_000 + 1_000).min(ms);
+            self.until_ms(next);
+            if self.exit.is_some() {
+                return;
+            }
+            self.input(Input::EngineAlive);
+        }
+    }
+
+    pub(super) fn freeze_until_ms(&mut self, ms: u64) {
+        self.micros = ms * 1_000;
+    }
+
+    pub(super) fn jump_wall_ms(&mut self, ms: u64) {
+        self.wall_jump_micros += ms * 1_000;
+    }
+
+    pub(super) fn look_at_gate(&mut self) -> GateView {
+        let now = self.now();
+        self.gate.look(now)
+    }
+
+    /// The store answers what waits, and everything from now on.
+    pub(super) fn answer(&mut self) {
+        self.is_store_silent = false;
+        for (request, operation) in core::mem::take(&mut self.unanswered) {
+            self.serve(request, &operation);
+        }
+    }
+
+    /// What was decided, without events, lease traffic and watchdog.
+    pub(super) fn told(&mut self) -> Vec<Output> {
+        core::mem::take(&mut self.told)
+    }
+
+    pub(super) fn orders(&mut self) -> Vec<NodeOrder> {
+        self.told()
+            .into_iter()
+            .filter_map(|output| if let Output::Engine(order) = output { Some(order) } else { None })
+            .collect()
+    }
+
+    pub(super) fn roles(&mut self) -> Vec<Role> {
+        core::mem::take(&mut self.roles)
+    }
+
+    pub(super) fn events(&mut self) -> Vec<NodeEvent> {
+        core::mem::take(&mut self.events)
+    }
+
+    pub(super) fn epoch_in_lease(&self) -> Epoch {
+        self.store.record().epoch
+    }
+
+    fn serve(&mut self, request: RequestId, operation: &LeaseOperation) {
+        let input = if *operation == LeaseOperation::Read {
+            LeaseInput::Read { request, outcome: self.store.read() }
+        } else {
+            LeaseInput::Written { request, outcome: self.store.write(operation) }
+        };
+        self.input(Input::Lease(input));
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.node.poll_output() {
+            match output {
+                Output::Lease { request, operation } => {
+                    if self.is_store_silent {
+                        self.unanswered.push((request, operation));
+                    } else {
+                        self.serve(request, &operation);
+                    }
+                }
+                Output::Survey { request } => {
+                    let survey = Some(self.survey);
+                    self.input(Input::Lease(LeaseInput::Surveyed { request, survey }));
+                }
+                Output::Gate(order) => {
+                    self.gate.order(order);
+                    self.told.push(output);
+                }
+                Output::Watchdog { exit_at } => self.watchdog = exit_at,
+                Output::Event(event) => {
+                    if let NodeEvent::RoleChanged { role, .. } = event {
+                        self.roles.push(role);
+                    }
+                    self.events.push(event);
+                }
+                Output::Exit { code, reason } => {
+                    assert_eq!(self.exit, None, "a process ends once");
+                    self.exit = Some((code, reason));
+                }
+                Output::OpenLog(_)
+                | Output::BuildEngine { .. }
+                | Output::Engine(_)
+                | Output::TrimmedBelow(_) => self.told.push(output),
+            }
+        }
+    }
+}
