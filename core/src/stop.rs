@@ -59,6 +59,9 @@ pub enum StopReason {
     /// HA-39: `lease.failIfHeld` is set and the lease is held.
     #[n(16)]
     LeaseHeld,
+    /// A bug of the program itself: the data plane panicked.
+    #[n(17)]
+    Internal,
 }
 
 impl StopReason {
@@ -83,6 +86,7 @@ impl StopReason {
             Self::UnknownOwnWrite => "unknown_own_write",
             Self::DevLockReplaced => "dev_lock_replaced",
             Self::LeaseHeld => "lease_held",
+            Self::Internal => "internal",
         }
     }
 
@@ -106,7 +110,8 @@ impl StopReason {
             | Self::StoreNotClosed
             | Self::UnknownOwnWrite
             | Self::DevLockReplaced
-            | Self::LeaseHeld => 1,
+            | Self::LeaseHeld
+            | Self::Internal => 1,
         }
     }
 
@@ -123,7 +128,8 @@ impl StopReason {
             | Self::LogUnreadable
             | Self::LocalStoreFailed
             | Self::TakeoverFailed
-            | Self::EngineStalled => true,
+            | Self::EngineStalled
+            | Self::Internal => true,
             Self::LeaseTaken
             | Self::LeaseGone
             | Self::LeaseUnreadable
@@ -140,7 +146,11 @@ impl StopReason {
     #[must_use]
     pub const fn has_shut_gate(self) -> bool {
         match self {
-            Self::LeaseExpired | Self::LogWriteTimeout | Self::LocalStoreFailed | Self::EngineStalled => true,
+            Self::LeaseExpired
+            | Self::LogWriteTimeout
+            | Self::LocalStoreFailed
+            | Self::EngineStalled
+            | Self::Internal => true,
             Self::Shutdown
             | Self::LeaseTaken
             | Self::LeaseGone
@@ -178,6 +188,7 @@ impl fmt::Display for StopReason {
             Self::UnknownOwnWrite => "the lease carries a write under our identity that we never made",
             Self::DevLockReplaced => "dev.lock was replaced while it was held",
             Self::LeaseHeld => "another process holds the lease and lease.failIfHeld is set",
+            Self::Internal => "the server met a bug of its own",
         })
     }
 }

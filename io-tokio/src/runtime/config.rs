@@ -9,6 +9,7 @@ use dexzd_core::lease::LeaseDuration;
 use crate::devlock::LockError;
 use crate::durability::{DurabilityMode, UncleanError};
 use crate::local::{LocalStoreError, LocalStoreKind};
+use crate::log::SegmentLogError;
 use crate::store::ProbeError;
 
 /// The settings of one node in a data directory (`dev` and `local`).
@@ -46,8 +47,8 @@ pub enum StartError {
     #[error(transparent)]
     LocalStore(#[from] LocalStoreError),
     /// The log cannot be opened.
-    #[error("{0}")]
-    Log(String),
+    #[error(transparent)]
+    Log(#[from] SegmentLogError),
     /// The operating system refused.
     #[error("{action} {path}: {source}")]
     Io {

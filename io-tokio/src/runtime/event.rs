@@ -42,8 +42,10 @@ pub enum ShellEvent {
     },
     /// The log was trimmed.
     LogTrimmed {
-        /// Everything before it is gone.
+        /// Everything before it may go.
         below: Position,
+        /// How many files or objects went.
+        deleted: u64,
     },
     /// Something failed; the stop that follows carries the class, this carries the detail (D-32).
     Failure {

@@ -1,0 +1,216 @@
+//! The log's thread: the only one that touches the log, and during the start the local store.
+
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use dexzd_core::ids::{Blob, Position, RequestId};
+use dexzd_core::lease::LeaseInput;
+use dexzd_core::log::{AppenderInput, Entry, LogEnd, ReadEnd, StartupInput};
+use dexzd_core::node::Input as NodeInput;
+use dexzd_core::stop::StopReason;
+use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
+
+use super::event::{EventSink, ShellEvent};
+use super::local_opener::LocalOpener;
+use super::messages::{ControlSender, DataMessage, DataSender, LogMessage};
+use super::survey;
+use crate::clock::Clock;
+use crate::local::LocalStore;
+use crate::log::{LogStore, TrimOutcome};
+
+pub(super) struct LogThread {
+    pub(super) inbox: Receiver<LogMessage>,
+    pub(super) data: DataSender,
+    pub(super) control: ControlSender,
+    pub(super) log: Box<dyn LogStore>,
+    pub(super) opener: LocalOpener,
+    /// During the start; the engine's entries are applied by the apply thread.
+    pub(super) local: Option<Arc<dyn LocalStore>>,
+    pub(super) node_id: String,
+    pub(super) clock: Arc<Clock>,
+    pub(super) events: Arc<dyn EventSink>,
+}
+
+impl LogThread {
+    pub(super) fn run(mut self) {
+        while let Ok(message) = self.inbox.recv() {
+            if matches!(message, LogMessage::Stop) {
+                return;
+            }
+            self.handle(message);
+        }
+    }
+
+    fn handle(&mut self, message: LogMessage) {
+        match message {
+            LogMessage::Write {
+                request,
+                position,
+                entry,
+            } => {
+                let outcome = self.write(position, &entry);
+                self.data
+                    .send(DataMessage::Log(AppenderInput::Written { request, outcome }));
+            }
+            LogMessage::Read { request, position } => {
+                let outcome = self.read_one(position);
+                self.data
+                    .send(DataMessage::Log(AppenderInput::Read { request, outcome }));
+            }
+            LogMessage::WriteFence {
+                request,
+                position,
+                entry,
+            } => {
+                let outcome = self.write(position, &entry);
+                self.data
+                    .send(DataMessage::Startup(StartupInput::Written { request, outcome }));
+            }
+            LogMessage::ReadRange {
+                request,
+                from,
+                at_most,
+                at_most_bytes,
+            } => {
+                let (entries, then) = self.log.read(from, at_most, at_most_bytes);
+                self.data.send(DataMessage::Startup(StartupInput::Read {
+                    request,
+                    entries,
+                    then,
+                }));
+            }
+            LogMessage::List { request, after } => {
+                let outcome = self.log.first_after(after);
+                self.data
+                    .send(DataMessage::Startup(StartupInput::Listed { request, outcome }));
+            }
+            LogMessage::OpenLocalStore => self.open_local(),
+            LogMessage::ReplaceLocalStore => self.replace_local(),
+            LogMessage::ApplyRange { end, changes } => self.apply_range(end, &changes),
+            LogMessage::Survey { request } => self.survey(request),
+            LogMessage::Check { end, answer } => {
+                let _ = answer.send(self.has(end));
+            }
+            LogMessage::Sync { answer } => {
+                let _ = answer.send(matches!(self.log.sync(), WriteOutcome::Done { .. }));
+            }
+            LogMessage::TrimBelow { position } => self.trim_below(position),
+            LogMessage::Stop => unreachable!("the loop takes it"),
+        }
+    }
+
+    fn write(&mut self, position: Position, entry: &Blob) -> WriteOutcome {
+        let begun = self.clock.now().instant;
+        let outcome = self.log.append(position, entry);
+        if matches!(outcome, WriteOutcome::Done { .. }) {
+            self.events.shell(&ShellEvent::Committed {
+                position,
+                bytes: entry.len(),
+                took: self.clock.now().instant.saturating_since(begun),
+            });
+        }
+        outcome
+    }
+
+    fn read_one(&mut self, position: Position) -> ReadOutcome {
+        let (mut entries, then) = self.log.read(position, 1, 0);
+        match (entries.pop(), then) {
+            (Some(body), _) => ReadOutcome::Found {
+                // Entries are never replaced, so nobody asks for their version.
+                version: Version(Blob::default()),
+                body,
+                stamp_ms: None,
+            },
+            (None, ReadEnd::Missing) => ReadOutcome::Missing,
+            (None, ReadEnd::Full) => ReadOutcome::Transient {
+                retry_after_ms: None,
+            },
+            (None, ReadEnd::Transient { retry_after_ms }) => {
+                ReadOutcome::Transient { retry_after_ms }
+            }
+            (None, ReadEnd::Permanent) => ReadOutcome::Permanent,
+            (None, ReadEnd::LocalFailure) => ReadOutcome::LocalFailure,
+        }
+    }
+
+    fn trim_below(&mut self, position: Position) {
+        match self.log.trim_below(position) {
+            TrimOutcome::Done { deleted } => self.events.shell(&ShellEvent::LogTrimmed {
+                below: position,
+                deleted,
+            }),
+            // What is left takes room, and the next trim sees to it.
+            outcome @ (TrimOutcome::Transient | TrimOutcome::Permanent) => {
+                tracing::warn!(%position, ?outcome, log = %self.log.name(), "the log could not be trimmed");
+            }
+            TrimOutcome::LocalFailure => {
+                self.fail(&format!("the disk of {} failed while it was trimmed", self.log.name()));
+            }
+        }
+    }
+
+    // The local store, during the start.
+
+    fn open_local(&mut self) {
+        match self.opener.open() {
+            Ok(local) => {
+                self.local = Some(Arc::clone(&local));
+                self.data.send(DataMessage::LocalStoreOpened { local });
+            }
+            Err(error) => self.fail(&error.to_string()),
+        }
+    }
+
+    fn replace_local(&mut self) {
+        self.local = None;
+        if let Err(error) = self.opener.discard() {
+            self.fail(&error.to_string());
+            return;
+        }
+        self.open_local();
+    }
+
+    fn apply_range(&mut self, end: LogEnd, changes: &[dexzd_core::engine::Change]) {
+        let local = self
+            .local
+            .as_ref()
+            .expect("a start applies only after the local store was opened");
+        match local.apply(end, changes) {
+            Ok(()) => self
+                .data
+                .send(DataMessage::Startup(StartupInput::Applied {
+                    position: end.position,
+                })),
+            Err(error) => self.fail(&error.to_string()),
+        }
+    }
+
+    fn fail(&self, detail: &str) {
+        self.events.shell(&ShellEvent::Failure {
+            detail: detail.to_owned(),
+        });
+        self.control
+            .send(NodeInput::Failed(StopReason::LocalStoreFailed));
+    }
+
+    // Questions of others.
+
+    /// D-43: the entry at this position carries this checksum.
+    fn has(&mut self, end: LogEnd) -> bool {
+        match self.read_one(end.position) {
+            ReadOutcome::Found { body, .. } => Entry::decode(&body, &self.node_id)
+                .is_ok_and(|(_, chain)| chain == end.chain),
+            ReadOutcome::Missing
+            | ReadOutcome::Transient { .. }
+            | ReadOutcome::Permanent
+            | ReadOutcome::LocalFailure => false,
+        }
+    }
+
+    /// D-49: what lies beside a missing lease. None: look again later.
+    fn survey(&mut self, request: RequestId) {
+        let survey = survey::look(&mut *self.log, &self.node_id);
+        self.control
+            .send(NodeInput::Lease(LeaseInput::Surveyed { request, survey }));
+    }
+}

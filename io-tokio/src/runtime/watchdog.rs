@@ -1,0 +1,72 @@
+//! The watchdog: ends a process that outlives its lease, whatever hangs (D-32, lesson 14).
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+
+use dexzd_core::time::Instant;
+
+use crate::clock::Clock;
+
+/// Armed with an instant, it calls `_exit(1)` then. Its thread lives as long as the process.
+#[derive(Clone)]
+pub(super) struct Watchdog {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    exit_at: Mutex<Option<Instant>>,
+    changed: Condvar,
+}
+
+impl Watchdog {
+    pub(super) fn start(clock: Arc<Clock>) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            exit_at: Mutex::new(None),
+            changed: Condvar::new(),
+        });
+        let watched = Arc::clone(&shared);
+        thread::Builder::new()
+            .name("dexzd-watchdog".to_owned())
+            .spawn(move || watch(&watched, &clock))?;
+        Ok(Self { shared })
+    }
+
+    /// Replaces the order before.
+    pub(super) fn set(&self, exit_at: Option<Instant>) {
+        *self
+            .shared
+            .exit_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = exit_at;
+        self.shared.changed.notify_one();
+    }
+}
+
+fn watch(shared: &Shared, clock: &Clock) -> ! {
+    let mut exit_at = shared.exit_at.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        exit_at = match *exit_at {
+            None => shared.changed.wait(exit_at).unwrap_or_else(PoisonError::into_inner),
+            Some(at) => {
+                let rest = at.saturating_since(clock.now().instant);
+                if rest.is_zero() {
+                    exit_now();
+                }
+                shared
+                    .changed
+                    .wait_timeout(exit_at, rest)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0
+            }
+        };
+    }
+}
+
+/// Ends the process without running anything else: no destructor and no exit handler can hang.
+#[allow(unsafe_code)]
+fn exit_now() -> ! {
+    // SAFETY: `_exit` takes no pointer and returns to nobody; what this process leaves unfinished is
+    // what a kill leaves unfinished.
+    unsafe { libc::_exit(1) }
+}
