@@ -30,9 +30,7 @@ impl Applier {
                 ApplyMessage::Apply { end, changes } => {
                     let local = local.as_ref().expect("the engine writes after the store was opened");
                     if let Err(error) = local.apply(end, &changes) {
-                        self.events.shell(&ShellEvent::Failure {
-                            detail: error.to_string(),
-                        });
+                        self.events.shell(&ShellEvent::Failure { detail: error.to_string() });
                         self.control.send(NodeInput::Failed(StopReason::LocalStoreFailed));
                         return;
                     }

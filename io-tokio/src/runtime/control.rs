@@ -90,10 +90,7 @@ impl ControlPlane {
     }
 
     fn look(&self) -> Look {
-        Look {
-            now: self.clock.now(),
-            entropy: entropy(),
-        }
+        Look { now: self.clock.now(), entropy: entropy() }
     }
 
     fn perform(&self, output: Output) -> Option<(u8, StopReason)> {
@@ -136,12 +133,10 @@ impl ControlPlane {
         let key = Arc::clone(&self.lease_key);
         let own = self.own.clone();
         let failed = lease_reply(request, &operation, None);
-        let started = thread::Builder::new()
-            .name("dexzd-lease".to_owned())
-            .spawn(move || {
-                let reply = lease_reply(request, &operation, Some((&*store, &key)));
-                own.send(Input::Lease(reply));
-            });
+        let started = thread::Builder::new().name("dexzd-lease".to_owned()).spawn(move || {
+            let reply = lease_reply(request, &operation, Some((&*store, &key)));
+            own.send(Input::Lease(reply));
+        });
         if started.is_err() {
             // Out of threads or memory for the moment: like a store that does not answer.
             self.own.send(Input::Lease(failed));
@@ -156,18 +151,12 @@ fn lease_reply(
     store: Option<(&dyn ObjectStore, &str)>,
 ) -> LeaseInput {
     let written = |outcome| LeaseInput::Written { request, outcome };
-    let transient = WriteOutcome::Transient {
-        retry_after_ms: None,
-    };
+    let transient = WriteOutcome::Transient { retry_after_ms: None };
     match operation {
         LeaseOperation::Read => LeaseInput::Read {
             request,
-            outcome: store.map_or(
-                ReadOutcome::Transient {
-                    retry_after_ms: None,
-                },
-                |(store, key)| store.read(key),
-            ),
+            outcome: store
+                .map_or(ReadOutcome::Transient { retry_after_ms: None }, |(store, key)| store.read(key)),
         },
         LeaseOperation::Create { body } => {
             written(store.map_or(transient, |(store, key)| store.create(key, body)))

@@ -18,9 +18,7 @@ use dexzd_core::time::{Instant, Now};
 
 use super::data_exits::Exits;
 use super::event::{EventSink, ShellEvent};
-use super::messages::{
-    ApplyMessage, ApplySender, ControlSender, DataMessage, LogMessage, LogSender, Sender,
-};
+use super::messages::{ApplyMessage, ApplySender, ControlSender, DataMessage, LogMessage, LogSender, Sender};
 use super::upkeep::UpkeepMessage;
 use crate::clock::Clock;
 use crate::local::{LocalReadFailed, LocalStore};
@@ -131,9 +129,7 @@ impl DataPlane {
         let applied = self.applied.load(Ordering::Acquire);
         if applied > self.applied_told {
             self.applied_told = applied;
-            self.engine(Input::Applied {
-                position: Position(applied),
-            });
+            self.engine(Input::Applied { position: Position(applied) });
         }
     }
 
@@ -156,11 +152,9 @@ impl DataPlane {
         match &self.phase {
             Phase::Idle | Phase::OpeningLocal(_) | Phase::Over => None,
             Phase::Starting(starting) => starting.startup.poll_timeout(),
-            Phase::Running(engine) => Some(
-                engine
-                    .poll_timeout()
-                    .map_or(self.alive_due, |(due, _)| due.min(self.alive_due)),
-            ),
+            Phase::Running(engine) => {
+                Some(engine.poll_timeout().map_or(self.alive_due, |(due, _)| due.min(self.alive_due)))
+            }
         }
     }
 
@@ -260,11 +254,7 @@ impl DataPlane {
     fn perform(&mut self, output: Output) {
         match output {
             Output::Reply { id, after, answer } => self.exits.reply(id, after, answer),
-            Output::Send {
-                stream,
-                after,
-                frame,
-            } => self.exits.send(stream, after, frame),
+            Output::Send { stream, after, frame } => self.exits.send(stream, after, frame),
             Output::CloseStream { stream } => self.exits.close_stream(stream),
             Output::Log(output) => self.perform_log(output),
             Output::Node(report) => {
@@ -281,15 +271,9 @@ impl DataPlane {
 
     fn perform_log(&mut self, output: AppenderOutput) {
         match output {
-            AppenderOutput::Write {
-                request,
-                position,
-                entry,
-            } => self.log.send(LogMessage::Write {
-                request,
-                position,
-                entry,
-            }),
+            AppenderOutput::Write { request, position, entry } => {
+                self.log.send(LogMessage::Write { request, position, entry })
+            }
             AppenderOutput::Read { request, position } => {
                 self.log.send(LogMessage::Read { request, position });
             }
@@ -326,8 +310,5 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned());
-    format!(
-        "the data plane panicked: {}",
-        text.as_deref().unwrap_or("no message")
-    )
+    format!("the data plane panicked: {}", text.as_deref().unwrap_or("no message"))
 }

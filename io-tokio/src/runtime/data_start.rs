@@ -65,10 +65,7 @@ impl DataPlane {
 
     pub(super) fn tick_start(&mut self, now: Now) {
         if let Phase::Starting(starting) = &mut self.phase
-            && starting
-                .startup
-                .poll_timeout()
-                .is_some_and(|due| due <= now.instant)
+            && starting.startup.poll_timeout().is_some_and(|due| due <= now.instant)
         {
             starting.startup.handle(now, StartupInput::Tick);
         }
@@ -84,29 +81,15 @@ impl DataPlane {
 
     fn perform_start(&mut self, output: StartupOutput) {
         match output {
-            StartupOutput::Read {
-                request,
-                from,
-                at_most,
-                at_most_bytes,
-            } => self.log.send(LogMessage::ReadRange {
-                request,
-                from,
-                at_most,
-                at_most_bytes,
-            }),
+            StartupOutput::Read { request, from, at_most, at_most_bytes } => {
+                self.log.send(LogMessage::ReadRange { request, from, at_most, at_most_bytes })
+            }
             StartupOutput::List { request, after } => {
                 self.log.send(LogMessage::List { request, after });
             }
-            StartupOutput::Write {
-                request,
-                position,
-                entry,
-            } => self.log.send(LogMessage::WriteFence {
-                request,
-                position,
-                entry,
-            }),
+            StartupOutput::Write { request, position, entry } => {
+                self.log.send(LogMessage::WriteFence { request, position, entry })
+            }
             StartupOutput::Apply { end, changes } => {
                 self.log.send(LogMessage::ApplyRange { end, changes });
             }
@@ -119,11 +102,7 @@ impl DataPlane {
                 StopReason::LeaseTaken,
                 format!("the log carries epoch {found}, which is above the one just taken"),
             ),
-            StartupOutput::Ready {
-                end,
-                newest_time,
-                entries_applied,
-            } => {
+            StartupOutput::Ready { end, newest_time, entries_applied } => {
                 tracing::info!(position = %end.position, entries_applied, "the log is open");
                 self.build_engine(end, newest_time);
             }
@@ -158,9 +137,8 @@ impl DataPlane {
         let Phase::Starting(starting) = std::mem::replace(&mut self.phase, Phase::Over) else {
             unreachable!("only a start becomes ready")
         };
-        let local = starting
-            .local
-            .expect("a start becomes ready with the local store it has applied everything to");
+        let local =
+            starting.local.expect("a start becomes ready with the local store it has applied everything to");
         let config = EngineConfig {
             origin: origin(&self.settings.node_id, starting.open),
             log_end,
@@ -170,20 +148,12 @@ impl DataPlane {
         };
         self.became_durable(log_end.position);
         self.alive_due = self.now().instant;
-        self.apply.send(ApplyMessage::Use {
-            local: Arc::clone(&local),
-        });
-        self.upkeep.send(UpkeepMessage::Use {
-            local: Arc::clone(&local),
-        });
+        self.apply.send(ApplyMessage::Use { local: Arc::clone(&local) });
+        self.upkeep.send(UpkeepMessage::Use { local: Arc::clone(&local) });
         self.phase = Phase::Running(Box::new(Engine::new(config, local)));
     }
 }
 
 fn origin(node_id: &str, open: OpenLog) -> Origin {
-    Origin {
-        node_id: Name::new(node_id),
-        process_id: open.process_id,
-        epoch: open.epoch,
-    }
+    Origin { node_id: Name::new(node_id), process_id: open.process_id, epoch: open.epoch }
 }

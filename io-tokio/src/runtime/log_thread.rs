@@ -43,46 +43,25 @@ impl LogThread {
 
     fn handle(&mut self, message: LogMessage) {
         match message {
-            LogMessage::Write {
-                request,
-                position,
-                entry,
-            } => {
+            LogMessage::Write { request, position, entry } => {
                 let outcome = self.write(position, &entry);
-                self.data
-                    .send(DataMessage::Log(AppenderInput::Written { request, outcome }));
+                self.data.send(DataMessage::Log(AppenderInput::Written { request, outcome }));
             }
             LogMessage::Read { request, position } => {
                 let outcome = self.read_one(position);
-                self.data
-                    .send(DataMessage::Log(AppenderInput::Read { request, outcome }));
+                self.data.send(DataMessage::Log(AppenderInput::Read { request, outcome }));
             }
-            LogMessage::WriteFence {
-                request,
-                position,
-                entry,
-            } => {
+            LogMessage::WriteFence { request, position, entry } => {
                 let outcome = self.write(position, &entry);
-                self.data
-                    .send(DataMessage::Startup(StartupInput::Written { request, outcome }));
+                self.data.send(DataMessage::Startup(StartupInput::Written { request, outcome }));
             }
-            LogMessage::ReadRange {
-                request,
-                from,
-                at_most,
-                at_most_bytes,
-            } => {
+            LogMessage::ReadRange { request, from, at_most, at_most_bytes } => {
                 let (entries, then) = self.log.read(from, at_most, at_most_bytes);
-                self.data.send(DataMessage::Startup(StartupInput::Read {
-                    request,
-                    entries,
-                    then,
-                }));
+                self.data.send(DataMessage::Startup(StartupInput::Read { request, entries, then }));
             }
             LogMessage::List { request, after } => {
                 let outcome = self.log.first_after(after);
-                self.data
-                    .send(DataMessage::Startup(StartupInput::Listed { request, outcome }));
+                self.data.send(DataMessage::Startup(StartupInput::Listed { request, outcome }));
             }
             LogMessage::OpenLocalStore => self.open_local(),
             LogMessage::ReplaceLocalStore => self.replace_local(),
@@ -122,12 +101,8 @@ impl LogThread {
                 stamp_ms: None,
             },
             (None, ReadEnd::Missing) => ReadOutcome::Missing,
-            (None, ReadEnd::Full) => ReadOutcome::Transient {
-                retry_after_ms: None,
-            },
-            (None, ReadEnd::Transient { retry_after_ms }) => {
-                ReadOutcome::Transient { retry_after_ms }
-            }
+            (None, ReadEnd::Full) => ReadOutcome::Transient { retry_after_ms: None },
+            (None, ReadEnd::Transient { retry_after_ms }) => ReadOutcome::Transient { retry_after_ms },
             (None, ReadEnd::Permanent) => ReadOutcome::Permanent,
             (None, ReadEnd::LocalFailure) => ReadOutcome::LocalFailure,
         }
@@ -135,10 +110,9 @@ impl LogThread {
 
     fn trim_below(&mut self, position: Position) {
         match self.log.trim_below(position) {
-            TrimOutcome::Done { deleted } => self.events.shell(&ShellEvent::LogTrimmed {
-                below: position,
-                deleted,
-            }),
+            TrimOutcome::Done { deleted } => {
+                self.events.shell(&ShellEvent::LogTrimmed { below: position, deleted })
+            }
             // What is left takes room, and the next trim sees to it.
             outcome @ (TrimOutcome::Transient | TrimOutcome::Permanent) => {
                 tracing::warn!(%position, ?outcome, log = %self.log.name(), "the log could not be trimmed");
@@ -171,26 +145,16 @@ impl LogThread {
     }
 
     fn apply_range(&mut self, end: LogEnd, changes: &[dexzd_core::engine::Change]) {
-        let local = self
-            .local
-            .as_ref()
-            .expect("a start applies only after the local store was opened");
+        let local = self.local.as_ref().expect("a start applies only after the local store was opened");
         match local.apply(end, changes) {
-            Ok(()) => self
-                .data
-                .send(DataMessage::Startup(StartupInput::Applied {
-                    position: end.position,
-                })),
+            Ok(()) => self.data.send(DataMessage::Startup(StartupInput::Applied { position: end.position })),
             Err(error) => self.fail(&error.to_string()),
         }
     }
 
     fn fail(&self, detail: &str) {
-        self.events.shell(&ShellEvent::Failure {
-            detail: detail.to_owned(),
-        });
-        self.control
-            .send(NodeInput::Failed(StopReason::LocalStoreFailed));
+        self.events.shell(&ShellEvent::Failure { detail: detail.to_owned() });
+        self.control.send(NodeInput::Failed(StopReason::LocalStoreFailed));
     }
 
     // Questions of others.
@@ -198,8 +162,9 @@ impl LogThread {
     /// D-43: the entry at this position carries this checksum.
     fn has(&mut self, end: LogEnd) -> bool {
         match self.read_one(end.position) {
-            ReadOutcome::Found { body, .. } => Entry::decode(&body, &self.node_id)
-                .is_ok_and(|(_, chain)| chain == end.chain),
+            ReadOutcome::Found { body, .. } => {
+                Entry::decode(&body, &self.node_id).is_ok_and(|(_, chain)| chain == end.chain)
+            }
             ReadOutcome::Missing
             | ReadOutcome::Transient { .. }
             | ReadOutcome::Permanent
@@ -210,7 +175,6 @@ impl LogThread {
     /// D-49: what lies beside a missing lease. None: look again later.
     fn survey(&mut self, request: RequestId) {
         let survey = survey::look(&mut *self.log, &self.node_id);
-        self.control
-            .send(NodeInput::Lease(LeaseInput::Surveyed { request, survey }));
+        self.control.send(NodeInput::Lease(LeaseInput::Surveyed { request, survey }));
     }
 }

@@ -14,23 +14,13 @@ use crate::local::LocalStore;
 /// To the data plane.
 pub(super) enum DataMessage {
     /// A client asks.
-    Call {
-        id: CallId,
-        call: Call,
-        reply: oneshot::Sender<Result<Answer, CallError>>,
-    },
+    Call { id: CallId, call: Call, reply: oneshot::Sender<Result<Answer, CallError>> },
     /// It went away.
     CallDropped { id: CallId },
     /// A Worker's stream begins.
-    StreamOpened {
-        id: StreamId,
-        frames: mpsc::UnboundedSender<ServerFrame>,
-    },
+    StreamOpened { id: StreamId, frames: mpsc::UnboundedSender<ServerFrame> },
     /// A Worker says something.
-    Frame {
-        stream: StreamId,
-        frame: WorkerFrame,
-    },
+    Frame { stream: StreamId, frame: WorkerFrame },
     /// A Worker's stream ended.
     StreamClosed { stream: StreamId },
     /// The log answers the engine.
@@ -54,46 +44,25 @@ pub(super) enum LogMessage {
     /// Open the local store; `LocalStoreOpened` answers.
     OpenLocalStore,
     /// Of the start.
-    ReadRange {
-        request: RequestId,
-        from: Position,
-        at_most: u32,
-        at_most_bytes: u64,
-    },
+    ReadRange { request: RequestId, from: Position, at_most: u32, at_most_bytes: u64 },
     /// Of the start.
     List { request: RequestId, after: Position },
     /// Of the start.
-    WriteFence {
-        request: RequestId,
-        position: Position,
-        entry: Blob,
-    },
+    WriteFence { request: RequestId, position: Position, entry: Blob },
     /// Of the start.
     ApplyRange { end: LogEnd, changes: Vec<Change> },
     /// Of the start.
     ReplaceLocalStore,
     /// Of the engine.
-    Write {
-        request: RequestId,
-        position: Position,
-        entry: Blob,
-    },
+    Write { request: RequestId, position: Position, entry: Blob },
     /// Of the engine.
-    Read {
-        request: RequestId,
-        position: Position,
-    },
+    Read { request: RequestId, position: Position },
     /// Of `node` (D-49).
     Survey { request: RequestId },
     /// Whether the log has this very entry (D-43); the upkeep asks.
-    Check {
-        end: LogEnd,
-        answer: std_mpsc::Sender<bool>,
-    },
+    Check { end: LogEnd, answer: std_mpsc::Sender<bool> },
     /// Make durable what the mode leaves to the operating system; the upkeep and the end ask.
-    Sync {
-        answer: std_mpsc::Sender<bool>,
-    },
+    Sync { answer: std_mpsc::Sender<bool> },
     /// The lease carries this bound (D-30).
     TrimBelow { position: Position },
     /// The process ends.

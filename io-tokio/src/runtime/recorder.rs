@@ -14,17 +14,11 @@ pub(super) struct FailureRecorder {
 
 impl FailureRecorder {
     pub(super) fn new(inner: Arc<dyn EventSink>) -> Self {
-        Self {
-            inner,
-            first: Mutex::new(None),
-        }
+        Self { inner, first: Mutex::new(None) }
     }
 
     pub(super) fn first_failure(&self) -> Option<String> {
-        self.first
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.first.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -39,10 +33,7 @@ impl EventSink for FailureRecorder {
 
     fn shell(&self, event: &ShellEvent) {
         if let ShellEvent::Failure { detail } = event {
-            self.first
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert_with(|| detail.clone());
+            self.first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| detail.clone());
         }
         self.inner.shell(event);
     }

@@ -128,10 +128,7 @@ pub fn start(config: NodeConfig, events: Arc<dyn EventSink>) -> Result<NodeHandl
         durable: Arc::clone(&durable),
         applied,
         applied_told: 0,
-        settings: DataSettings {
-            node_id: config.node_id.clone(),
-            synced: config.durability.syncs(),
-        },
+        settings: DataSettings { node_id: config.node_id.clone(), synced: config.durability.syncs() },
         exits: Exits::default(),
         phase: Phase::Idle,
     };
@@ -223,11 +220,7 @@ fn lock(data_dir: &Path, events: &dyn EventSink) -> Result<Option<Arc<DevLock>>,
 }
 
 fn io_error(action: &'static str, path: &Path, source: std::io::Error) -> StartError {
-    StartError::Io {
-        action,
-        path: path.to_path_buf(),
-        source,
-    }
+    StartError::Io { action, path: path.to_path_buf(), source }
 }
 
 /// Starts a thread; the receiver gets what it returned, once.
@@ -271,11 +264,7 @@ impl Teardown {
         };
         self.log.0.send(LogMessage::Stop);
         ended &= self.log.1.recv_timeout(JOIN_LIMIT).is_ok();
-        let mut stopped = Stopped {
-            code,
-            reason,
-            detail: self.events.first_failure(),
-        };
+        let mut stopped = Stopped { code, reason, detail: self.events.first_failure() };
         if in_order {
             let cleaned = self.clean.finish();
             if !(ended && flushed && cleaned.is_ok()) {

@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dexzd_core::engine::{
-    Answer, Call, CallError, Decision, DecisionKind, Effects, EngineEvent, FlowStatus,
-    FlowTypeDefinition, Hello, Movement, ServerFrame, StartFlow, StepOptions, Target, Task,
-    WorkerFrame,
+    Answer, Call, CallError, Decision, DecisionKind, Effects, EngineEvent, FlowStatus, FlowTypeDefinition,
+    Hello, Movement, ServerFrame, StartFlow, StepOptions, Target, Task, WorkerFrame,
 };
 use dexzd_core::ids::{Name, RunId};
 use dexzd_core::lease::LeaseDuration;
@@ -44,10 +43,7 @@ fn config(data_dir: &Path) -> NodeConfig {
 }
 
 fn run<T>(test: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .build()
-        .expect("a runtime")
-        .block_on(test)
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(test)
 }
 
 async fn serving(config: NodeConfig) -> NodeHandle {
@@ -79,10 +75,7 @@ fn movement(step_type: &str) -> Movement {
     Movement {
         step_type: Name::new(step_type),
         input: None,
-        options: StepOptions {
-            skip_wait_for: true,
-            ..StepOptions::default()
-        },
+        options: StepOptions { skip_wait_for: true, ..StepOptions::default() },
     }
 }
 
@@ -94,10 +87,7 @@ async fn start_flow(node: &NodeHandle, flow_id: &str) -> RunId {
 }
 
 async fn result(node: &NodeHandle, flow_id: &str) -> FlowStatus {
-    let wait = Call::WaitForFlow {
-        target: target(flow_id),
-        wait_ms: None,
-    };
+    let wait = Call::WaitForFlow { target: target(flow_id), wait_ms: None };
     match node.call(wait).await.expect("closed") {
         Answer::FlowResult(result) => result.status,
         other => panic!("{other:?}"),
@@ -112,10 +102,7 @@ async fn status(node: &NodeHandle, flow_id: &str) -> FlowStatus {
 }
 
 fn target(flow_id: &str) -> Target {
-    Target {
-        flow_id: Name::new(flow_id),
-        run_id: None,
-    }
+    Target { flow_id: Name::new(flow_id), run_id: None }
 }
 
 fn hello(slots: u32) -> WorkerFrame {
@@ -154,11 +141,7 @@ fn done(task: &Task) -> WorkerFrame {
     };
     WorkerFrame::ExecuteDone {
         handout: task.handout,
-        decision: Decision {
-            kind,
-            cancel_steps: vec![],
-            cancel_sibling_steps: vec![],
-        },
+        decision: Decision { kind, cancel_steps: vec![], cancel_sibling_steps: vec![] },
         effects: Effects::default(),
     }
 }
@@ -166,14 +149,7 @@ fn done(task: &Task) -> WorkerFrame {
 async fn shut_down(node: NodeHandle) {
     node.shutdown();
     let stopped = node.stopped().await;
-    assert_eq!(
-        stopped,
-        Stopped {
-            code: 0,
-            reason: StopReason::Shutdown,
-            detail: None
-        }
-    );
+    assert_eq!(stopped, Stopped { code: 0, reason: StopReason::Shutdown, detail: None });
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -267,10 +243,7 @@ fn ha_053_calls_and_streams_of_a_stopped_node_end() {
         let node = serving(config(folder.path())).await;
         start_flow(&node, "flow-1").await;
         let (_sender, mut receiver) = node.open_stream();
-        let waiting = node.call(Call::WaitForFlow {
-            target: target("flow-1"),
-            wait_ms: None,
-        });
+        let waiting = node.call(Call::WaitForFlow { target: target("flow-1"), wait_ms: None });
         let mut waiting = std::pin::pin!(waiting);
         // The call is on its way once it was polled.
         std::future::poll_fn(|context| {
@@ -304,10 +277,7 @@ fn d_045_a_replaced_lock_file_stops_the_node_before_it_acknowledges() {
 fn ha_010_relaxed_keeps_everything_over_an_orderly_end_and_refuses_after_any_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let image = tempfile::tempdir().expect("a folder");
-    let relaxed = |path: &Path| NodeConfig {
-        durability: DurabilityMode::Relaxed,
-        ..config(path)
-    };
+    let relaxed = |path: &Path| NodeConfig { durability: DurabilityMode::Relaxed, ..config(path) };
     run(async {
         let node = serving(relaxed(folder.path())).await;
         start_flow(&node, "flow-1").await;
@@ -333,9 +303,12 @@ fn d_030_the_log_is_trimmed_once_the_local_store_is_past_it() {
         wait_until_active(&node).await;
         let mut number = 0;
         let trimmed = |heard: &Heard| {
-            heard.0.lock().expect("no panic").iter().any(|event| {
-                matches!(event, ShellEvent::LogTrimmed { deleted, .. } if *deleted > 0)
-            })
+            heard
+                .0
+                .lock()
+                .expect("no panic")
+                .iter()
+                .any(|event| matches!(event, ShellEvent::LogTrimmed { deleted, .. } if *deleted > 0))
         };
         // Entries that fill segments; the bound travels with the next renewal of the lease.
         while !trimmed(&heard) {

@@ -53,7 +53,10 @@ impl Upkeep {
                     }
                 }
                 UpkeepMessage::Stop { in_order } => {
-                    if in_order && went_well && let Some(local) = &local {
+                    if in_order
+                        && went_well
+                        && let Some(local) = &local
+                    {
                         went_well = self.flush(&**local, false);
                     }
                     return went_well;
@@ -68,8 +71,7 @@ impl Upkeep {
             Ok(()) => true,
             Err(detail) => {
                 self.events.shell(&ShellEvent::Failure { detail });
-                self.control
-                    .send(NodeInput::Failed(StopReason::LocalStoreFailed));
+                self.control.send(NodeInput::Failed(StopReason::LocalStoreFailed));
                 false
             }
         }
@@ -102,11 +104,7 @@ impl Upkeep {
         let (answer, answered) = mpsc::channel();
         self.log.send(LogMessage::Sync { answer });
         // The log thread is gone only when the process ends for another reason.
-        if answered.recv().unwrap_or(true) {
-            Ok(())
-        } else {
-            Err("the log could not be synced".to_owned())
-        }
+        if answered.recv().unwrap_or(true) { Ok(()) } else { Err("the log could not be synced".to_owned()) }
     }
 
     fn log_has(&self, end: dexzd_core::log::LogEnd) -> bool {

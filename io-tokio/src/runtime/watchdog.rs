@@ -21,24 +21,15 @@ struct Shared {
 
 impl Watchdog {
     pub(super) fn start(clock: Arc<Clock>) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            exit_at: Mutex::new(None),
-            changed: Condvar::new(),
-        });
+        let shared = Arc::new(Shared { exit_at: Mutex::new(None), changed: Condvar::new() });
         let watched = Arc::clone(&shared);
-        thread::Builder::new()
-            .name("dexzd-watchdog".to_owned())
-            .spawn(move || watch(&watched, &clock))?;
+        thread::Builder::new().name("dexzd-watchdog".to_owned()).spawn(move || watch(&watched, &clock))?;
         Ok(Self { shared })
     }
 
     /// Replaces the order before.
     pub(super) fn set(&self, exit_at: Option<Instant>) {
-        *self
-            .shared
-            .exit_at
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = exit_at;
+        *self.shared.exit_at.lock().unwrap_or_else(PoisonError::into_inner) = exit_at;
         self.shared.changed.notify_one();
     }
 }
@@ -53,11 +44,7 @@ fn watch(shared: &Shared, clock: &Clock) -> ! {
                 if rest.is_zero() {
                     exit_now();
                 }
-                shared
-                    .changed
-                    .wait_timeout(exit_at, rest)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0
+                shared.changed.wait_timeout(exit_at, rest).unwrap_or_else(PoisonError::into_inner).0
             }
         };
     }
