@@ -319,3 +319,7 @@ impl core::error::Error for TooLarge {}
 #[cfg(test)]
 #[path = "appender_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "appender_model_tests.rs"]
+mod model_tests;

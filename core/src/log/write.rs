@@ -16,6 +16,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use crate::backoff::Backoff;
 use crate::ids::{Blob, Position, RequestId};
 use crate::rng::Rng;
 use crate::stop::StopReason;
@@ -56,7 +57,7 @@ pub(super) struct EntryWrite {
     entry: Blob,
     deadline: Instant,
     phase: Phase,
-    failures: u32,
+    backoff: Backoff,
     /// Every write sent for this entry: a late positive answer counts.
     writes: Vec<RequestId>,
 }
@@ -83,7 +84,7 @@ impl EntryWrite {
             entry,
             deadline: now.saturating_add(WRITE_LIMIT),
             phase: Phase::Due { send: Kind::Write, at: now },
-            failures: 0,
+            backoff: Backoff::lease(),
             writes: Vec::new(),
         }
     }
@@ -191,8 +192,7 @@ impl EntryWrite {
     }
 
     fn back_off(&mut self, now: Instant, send: Kind, retry_after_ms: Option<u64>, rng: &mut Rng) -> Progress {
-        let delay = back_off(self.failures, retry_after_ms, rng);
-        self.failures += 1;
+        let delay = wait(&mut self.backoff, retry_after_ms, rng);
         self.next(now, send, now.saturating_add(delay))
     }
 
@@ -205,12 +205,7 @@ impl EntryWrite {
     }
 }
 
-/// 100 ms doubling to 1 s, drawn from [½, 1] of that value; Retry-After raises it (D-4).
-pub(super) fn back_off(failures: u32, retry_after_ms: Option<u64>, rng: &mut Rng) -> Duration {
-    const FIRST_MICROS: u64 = 100_000;
-    const MOST_MICROS: u64 = 1_000_000;
-    // 2^4 × 100 ms is beyond the cap already.
-    let full_micros = (FIRST_MICROS << failures.min(4)).min(MOST_MICROS);
-    let drawn_micros = full_micros / 2 + rng.up_to(full_micros / 2);
-    Duration::from_micros(drawn_micros).max(Duration::from_millis(retry_after_ms.unwrap_or_default()))
+/// The back-off of lease writes serves here too; Retry-After raises it (D-4).
+pub(super) fn wait(backoff: &mut Backoff, retry_after_ms: Option<u64>, rng: &mut Rng) -> Duration {
+    backoff.draw(rng).max(Duration::from_millis(retry_after_ms.unwrap_or_default()))
 }

@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
+use crate::backoff::Backoff;
 use crate::ids::RequestId;
-use crate::log::write::back_off;
+use crate::log::write::wait;
 use crate::rng::Rng;
 use crate::time::Instant;
 
@@ -11,10 +12,10 @@ use crate::time::Instant;
 const CUT_OFF: Duration = Duration::from_secs(10);
 
 /// Reading has no limit of its own: it goes on for as long as the lease is held (lesson C8).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Ask {
     state: State,
-    failures: u32,
+    backoff: Backoff,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +26,7 @@ enum State {
 
 impl Ask {
     pub(super) const fn new(now: Instant) -> Self {
-        Self { state: State::Due(now), failures: 0 }
+        Self { state: State::Due(now), backoff: Backoff::lease() }
     }
 
     /// The request to send now, if it is time.
@@ -48,8 +49,7 @@ impl Ask {
 
     /// It failed, and may work later.
     pub(super) fn retry(&mut self, now: Instant, retry_after_ms: Option<u64>, rng: &mut Rng) {
-        let delay = back_off(self.failures, retry_after_ms, rng);
-        self.failures += 1;
+        let delay = wait(&mut self.backoff, retry_after_ms, rng);
         self.state = State::Due(now.saturating_add(delay));
     }
 

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use crate::files;
 
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+/// A file is filled in steps of 1 MiB, each synced: a commit beside it never waits for more than one.
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
 /// Writes and syncs. Reads, renames and deletions are not here: nothing is promised on them.
 pub trait Disk: Send + Sync {
@@ -59,6 +60,7 @@ impl Disk for RealDisk {
             let length = (bytes - offset).min(ZEROS.len() as u64);
             let zeros = &ZEROS[..usize::try_from(length).expect("at most the length of an array")];
             file.write_all_at(zeros, offset)?;
+            file.sync_data()?;
             offset += length;
         }
         file.sync_all()?;
