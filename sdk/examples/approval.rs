@@ -71,12 +71,7 @@ impl Step for Ask {
     type Input = Request;
 
     async fn execute(&self, ctx: &Context, request: Request) -> StepResult {
-        println!(
-            "{}: to {}: may we {}?",
-            ctx.flow_id(),
-            request.approver,
-            request.what
-        );
+        println!("{}: to {}: may we {}?", ctx.flow_id(), request.approver, request.what);
         Ok(Decision::go_to::<AwaitAnswer>(&request))
     }
 }
@@ -88,17 +83,12 @@ impl WaitingStep for AwaitAnswer {
     type Input = Request;
 
     async fn wait_for(&self, _: &Context, _: Request) -> WaitResult {
-        Ok(Wait::any_of([
-            Condition::message(&ANSWER),
-            Condition::timer(REMINDER_AFTER).id("reminder"),
-        ]))
+        Ok(Wait::any_of([Condition::message(&ANSWER), Condition::timer(REMINDER_AFTER).id("reminder")]))
     }
 
     async fn execute(&self, _: &Context, request: Request, conditions: Conditions) -> StepResult {
         Ok(match conditions.message(&ANSWER)? {
-            Some(answer) if answer.approved => {
-                Decision::complete(&Outcome::Approved(answer.comment))
-            }
+            Some(answer) if answer.approved => Decision::complete(&Outcome::Approved(answer.comment)),
             Some(answer) => Decision::complete(&Outcome::Rejected(answer.comment)),
             None => Decision::go_to::<Remind>(&request),
         })
@@ -126,9 +116,7 @@ impl Step for Remind {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .init();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let address = address_from_environment();
     let client = Client::connect(&address).await?;
     let worker = tokio::spawn(Worker::builder(&address).flow(Approval).build()?.run());
@@ -136,27 +124,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let answered = format!("approval-{}-a", std::process::id());
     let ignored = format!("approval-{}-b", std::process::id());
     for flow_id in [&answered, &ignored] {
-        let request = Request {
-            what: "buy a second printer".to_owned(),
-            approver: "ada@example.com".to_owned(),
-        };
+        let request =
+            Request { what: "buy a second printer".to_owned(), approver: "ada@example.com".to_owned() };
         client.start::<Approval>(flow_id, &request).await?;
     }
 
     tokio::time::sleep(REMINDER_AFTER * 5 / 2).await;
-    let answer = Answer {
-        approved: true,
-        comment: "but recycle the first".to_owned(),
-    };
+    let answer = Answer { approved: true, comment: "but recycle the first".to_owned() };
     client.publish(&answered, &ANSWER, &answer).await?;
-    println!(
-        "{answered}: {:?}",
-        client.result::<Approval>(&answered).await?
-    );
-    println!(
-        "{ignored}: {:?}",
-        client.result::<Approval>(&ignored).await?
-    );
+    println!("{answered}: {:?}", client.result::<Approval>(&answered).await?);
+    println!("{ignored}: {:?}", client.result::<Approval>(&ignored).await?);
     worker.abort();
     Ok(())
 }

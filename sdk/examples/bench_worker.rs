@@ -83,12 +83,8 @@ impl Flow for BenchWait {
 // One thread: the three processes of the benchmark share two cores, and the handlers do nothing.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .init();
-    let slots = std::env::args()
-        .nth(1)
-        .map_or(Ok(1_024), |slots| slots.parse())?;
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let slots = std::env::args().nth(1).map_or(Ok(1_024), |slots| slots.parse())?;
     let worker = Worker::builder(address_from_environment())
         .flow(BenchSync)
         .flow(BenchAsync)

@@ -41,10 +41,7 @@ impl Flow for WordReport {
     type Output = usize;
 
     fn define(&self) -> Definition<Self> {
-        Definition::starting_with(Split)
-            .step(CountWords)
-            .step(Join)
-            .channel(&COUNTED)
+        Definition::starting_with(Split).step(CountWords).step(Join).channel(&COUNTED)
     }
 }
 
@@ -57,12 +54,9 @@ impl Step for Split {
     async fn execute(&self, _: &Context, pages: Vec<String>) -> StepResult {
         let count = u32::try_from(pages.len())?;
         println!("splitting into {count} pages");
-        let branches = (1..)
-            .zip(pages)
-            .map(|(number, text)| Movement::to::<CountWords>(&Page { number, text }));
-        Ok(Decision::go_to_many(
-            branches.chain([Movement::to::<Join>(&count)]),
-        ))
+        let branches =
+            (1..).zip(pages).map(|(number, text)| Movement::to::<CountWords>(&Page { number, text }));
+        Ok(Decision::go_to_many(branches.chain([Movement::to::<Join>(&count)])))
     }
 }
 
@@ -76,15 +70,8 @@ impl Step for CountWords {
         // Work of different length: the order in which branches end does not matter.
         tokio::time::sleep(Duration::from_millis(u64::from(40 * (page.number % 3)))).await;
         let words = page.text.split_whitespace().count();
-        println!(
-            "{}: page {} has {words} words",
-            ctx.step_execution_id(),
-            page.number
-        );
-        let counted = Counted {
-            page: page.number,
-            words,
-        };
+        println!("{}: page {} has {words} words", ctx.step_execution_id(), page.number);
+        let counted = Counted { page: page.number, words };
         ctx.publish(&COUNTED, &counted)?;
         Ok(Decision::dead_end())
     }
@@ -110,24 +97,16 @@ impl WaitingStep for Join {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .init();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let address = address_from_environment();
     let client = Client::connect(&address).await?;
-    let worker = Worker::builder(&address)
-        .flow(WordReport)
-        .max_concurrent_tasks(16)
-        .build()?;
+    let worker = Worker::builder(&address).flow(WordReport).max_concurrent_tasks(16).build()?;
     let worker = tokio::spawn(worker.run());
 
     let pages: Vec<String> = (1..=9).map(|page| "word ".repeat(page * 10)).collect();
     let flow_id = format!("report-{}", std::process::id());
     client.start::<WordReport>(&flow_id, &pages).await?;
-    println!(
-        "{flow_id}: {} words in all",
-        client.result::<WordReport>(&flow_id).await?
-    );
+    println!("{flow_id}: {} words in all", client.result::<WordReport>(&flow_id).await?);
     worker.abort();
     Ok(())
 }

@@ -49,36 +49,22 @@ impl Step for CopyRows {
         StepOptions::new()
             .timeout(Duration::from_secs(3600))
             .heartbeat_timeout(Duration::from_secs(10))
-            .retry(
-                RetryPolicy::new()
-                    .initial_interval(Duration::from_secs(1))
-                    .maximum_attempts(5),
-            )
+            .retry(RetryPolicy::new().initial_interval(Duration::from_secs(1)).maximum_attempts(5))
     }
 
     async fn execute(&self, ctx: &Context, job: Job) -> StepResult {
         let mut progress: Progress = ctx.last_checkpoint()?.unwrap_or_default();
-        println!(
-            "attempt {}: from row {}",
-            ctx.attempt(),
-            progress.rows_copied
-        );
+        println!("attempt {}: from row {}", ctx.attempt(), progress.rows_copied);
         while progress.rows_copied < job.rows {
             if let Some(reason) = ctx.cancel_reason() {
-                return Err(StepError::new(
-                    "Cancelled",
-                    format_args!("{reason:?} at {progress:?}"),
-                ));
+                return Err(StepError::new("Cancelled", format_args!("{reason:?} at {progress:?}")));
             }
             copy_chunk(progress.rows_copied).await;
             progress.rows_copied = (progress.rows_copied + CHUNK_ROWS).min(job.rows);
             // Stored by the server; a chunk may be copied twice if it is lost, so copying must be repeatable.
             ctx.checkpoint(&progress)?;
             if ctx.attempt() == 1 && progress.rows_copied >= job.rows / 2 {
-                return Err(StepError::new(
-                    "DiskFull",
-                    "somebody has to make room (this one is on purpose)",
-                ));
+                return Err(StepError::new("DiskFull", "somebody has to make room (this one is on purpose)"));
             }
         }
         Ok(Decision::complete(&progress.rows_copied))
@@ -92,22 +78,15 @@ async fn copy_chunk(from_row: u64) {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .init();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let address = address_from_environment();
     let client = Client::connect(&address).await?;
     let worker = Worker::builder(&address).flow(CopyTable).build()?;
     let worker = tokio::spawn(worker.run());
 
     let flow_id = format!("copy-{}", std::process::id());
-    client
-        .start::<CopyTable>(&flow_id, &Job { rows: 1_000 })
-        .await?;
-    println!(
-        "{flow_id}: {} rows copied",
-        client.result::<CopyTable>(&flow_id).await?
-    );
+    client.start::<CopyTable>(&flow_id, &Job { rows: 1_000 }).await?;
+    println!("{flow_id}: {} rows copied", client.result::<CopyTable>(&flow_id).await?);
     worker.abort();
     Ok(())
 }

@@ -57,20 +57,12 @@ impl Flow for Order {
 
     fn define(&self) -> Definition<Self> {
         let world = &self.world;
-        Definition::starting_with(Charge {
-            world: world.clone(),
-        })
-        .step(RequestShipment {
-            world: world.clone(),
-        })
-        .step(AwaitShipment {
-            world: world.clone(),
-        })
-        .step(Refund {
-            world: world.clone(),
-        })
-        .attribute(&STATUS)
-        .channel(&SHIPPED)
+        Definition::starting_with(Charge { world: world.clone() })
+            .step(RequestShipment { world: world.clone() })
+            .step(AwaitShipment { world: world.clone() })
+            .step(Refund { world: world.clone() })
+            .attribute(&STATUS)
+            .channel(&SHIPPED)
     }
 }
 
@@ -101,10 +93,7 @@ impl Step for RequestShipment {
     async fn execute(&self, ctx: &Context, order: OrderInput) -> StepResult {
         self.world.call("request-shipment", ctx).await?;
         ctx.set(&STATUS, "waiting for the warehouse")?;
-        let input = Shipment {
-            patience_ms: self.world.patience_ms,
-            order,
-        };
+        let input = Shipment { patience_ms: self.world.patience_ms, order };
         Ok(Decision::go_to::<AwaitShipment>(&input))
     }
 }
@@ -130,12 +119,7 @@ impl WaitingStep for AwaitShipment {
         ]))
     }
 
-    async fn execute(
-        &self,
-        ctx: &Context,
-        shipment: Shipment,
-        conditions: Conditions,
-    ) -> StepResult {
+    async fn execute(&self, ctx: &Context, shipment: Shipment, conditions: Conditions) -> StepResult {
         match conditions.message(&SHIPPED)? {
             Some(tracking) => {
                 self.world.call("send-receipt", ctx).await?;
@@ -161,9 +145,7 @@ impl Step for Refund {
     async fn execute(&self, ctx: &Context, order: OrderInput) -> StepResult {
         self.world.call("refund", ctx).await?;
         ctx.set(&STATUS, "refunded")?;
-        Ok(Decision::complete(&Outcome::Refunded {
-            amount_cents: order.amount_cents,
-        }))
+        Ok(Decision::complete(&Outcome::Refunded { amount_cents: order.amount_cents }))
     }
 }
 
@@ -186,11 +168,7 @@ impl World {
         match &self.effects {
             // One write in append mode: lines of several Workers do not mix.
             Some(file) => (&*file).write_all(format!("{line}\n").as_bytes())?,
-            None => println!(
-                "  {effect:<17} {} (attempt {})",
-                ctx.idempotency_key(),
-                ctx.attempt()
-            ),
+            None => println!("  {effect:<17} {} (attempt {})", ctx.idempotency_key(), ctx.attempt()),
         }
         Ok(())
     }
@@ -212,9 +190,7 @@ async fn run_worker(options: &Options, shutdown: impl Future<Output = ()>) -> Re
         patience_ms: options.patience_ms,
     };
     let worker = Worker::builder(address_from_environment())
-        .flow(Order {
-            world: Arc::new(world),
-        })
+        .flow(Order { world: Arc::new(world) })
         .max_concurrent_tasks(options.concurrency)
         .build()?;
     Ok(worker.run_until(shutdown).await?)
@@ -246,10 +222,7 @@ async fn run_orders(client: &Client, options: &Options) -> Result<(), Error> {
             }
         }
     }
-    println!(
-        "{} orders: {shipped} shipped, {refunded} refunded, {failed} failed",
-        options.count
-    );
+    println!("{} orders: {shipped} shipped, {refunded} refunded, {failed} failed", options.count);
     if failed > 0 {
         return Err(format!("{failed} orders failed").into());
     }
@@ -257,14 +230,10 @@ async fn run_orders(client: &Client, options: &Options) -> Result<(), Error> {
 }
 
 async fn run_order(client: &Client, flow_id: String, number: u32) -> Result<Outcome, ClientError> {
-    let input = OrderInput {
-        customer: format!("customer {number}"),
-        amount_cents: 1_000 + u64::from(number),
-    };
+    let input =
+        OrderInput { customer: format!("customer {number}"), amount_cents: 1_000 + u64::from(number) };
     let options = StartOptions::new().id_reuse_policy(IdReusePolicy::AllowIfNotRunning);
-    client
-        .start_with::<Order>(&flow_id, &input, options)
-        .await?;
+    client.start_with::<Order>(&flow_id, &input, options).await?;
     if !is_forgotten(number) {
         let tracking = format!("PARCEL-{number:04}");
         match client.publish(&flow_id, &SHIPPED, &tracking).await {
@@ -300,11 +269,7 @@ impl Options {
             prefix: "order".to_owned(),
         };
         while let Some(argument) = arguments.next() {
-            let mut value = || {
-                arguments
-                    .next()
-                    .ok_or_else(|| format!("{argument} needs a value"))
-            };
+            let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
             match argument.as_str() {
                 "worker" | "start" => options.mode = argument,
                 "--effects" => options.effects = Some(value()?),
@@ -314,9 +279,7 @@ impl Options {
                 "--count" => options.count = value()?.parse()?,
                 "--prefix" => options.prefix = value()?,
                 other => {
-                    return Err(
-                        format!("{other} is no mode or option: see the head of order.rs").into(),
-                    );
+                    return Err(format!("{other} is no mode or option: see the head of order.rs").into());
                 }
             }
         }
@@ -326,20 +289,11 @@ impl Options {
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(log_filter())
-        .init();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(log_filter()).init();
     let options = Options::parse(std::env::args().skip(1))?;
     match options.mode.as_str() {
         "worker" => run_worker(&options, stop_signal()).await,
-        "start" => {
-            run_orders(
-                &Client::connect(address_from_environment()).await?,
-                &options,
-            )
-            .await
-        }
+        "start" => run_orders(&Client::connect(address_from_environment()).await?, &options).await,
         _ => {
             // Connecting first says at once when there is no server.
             let client = Client::connect(address_from_environment()).await?;

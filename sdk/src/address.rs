@@ -50,13 +50,8 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn parse(address: &str) -> Result<Self, AddressError> {
-        let bad = || AddressError {
-            address: address.to_owned(),
-        };
-        let authority = address
-            .strip_prefix("http://")
-            .unwrap_or(address)
-            .trim_end_matches('/');
+        let bad = || AddressError { address: address.to_owned() };
+        let authority = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
         let (host, port) = authority.rsplit_once(':').ok_or_else(bad)?;
         if host.is_empty() || port.parse::<u16>().is_err() {
             return Err(bad());
@@ -76,6 +71,18 @@ impl Server {
             connect: Arc::new(|endpoint| Box::pin(async move { endpoint.connect().await })),
             connect_lazily: Arc::new(|endpoint| endpoint.connect_lazy()),
         })
+    }
+
+    /// Connects by other means than TCP.
+    #[cfg(test)]
+    pub(crate) fn with_connector(
+        mut self,
+        connect: impl Fn(Endpoint) -> Connecting + Send + Sync + 'static,
+        connect_lazily: impl Fn(Endpoint) -> Channel + Send + Sync + 'static,
+    ) -> Self {
+        self.connect = Arc::new(connect);
+        self.connect_lazily = Arc::new(connect_lazily);
+        self
     }
 
     /// One new connection.

@@ -17,9 +17,7 @@ pub(crate) struct Backoff {
 impl Backoff {
     /// The next delay: between half of the doubled delay and all of it.
     pub(crate) fn next_delay(&mut self) -> Duration {
-        let full = BACKOFF_FIRST
-            .saturating_mul(1 << self.tries.min(10))
-            .min(BACKOFF_CAP);
+        let full = BACKOFF_FIRST.saturating_mul(1 << self.tries.min(10)).min(BACKOFF_CAP);
         self.tries += 1;
         full.mul_f64(0.5 + fastrand::f64() / 2.0)
     }

@@ -56,9 +56,7 @@ impl From<proto::CancelReason> for CancelReason {
             proto::CancelReason::FlowClosed => Self::FlowClosed,
             proto::CancelReason::TimedOut => Self::TimedOut,
             proto::CancelReason::DrainOver => Self::ServerStopping,
-            proto::CancelReason::StepCancelled | proto::CancelReason::Unspecified => {
-                Self::StepCancelled
-            }
+            proto::CancelReason::StepCancelled | proto::CancelReason::Unspecified => Self::StepCancelled,
         }
     }
 }
@@ -76,13 +74,9 @@ impl Cancellation {
         let state = CancelReason::ALL.iter().position(|each| *each == reason);
         let state = state.expect("ALL lists every reason") as u8 + 1;
         // A reason that still accepts results may be followed by one that does not.
-        let accepts =
-            |state: u8| state == 0 || CancelReason::ALL[usize::from(state) - 1].accepts_result();
-        let _ = self
-            .state
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
-                accepts(old).then_some(state)
-            });
+        let accepts = |state: u8| state == 0 || CancelReason::ALL[usize::from(state) - 1].accepts_result();
+        let _ =
+            self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| accepts(old).then_some(state));
         self.notify.notify_waiters();
     }
 

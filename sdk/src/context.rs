@@ -117,14 +117,8 @@ impl Context {
     /// This execution of the Step.
     pub fn step_execution_id(&self) -> StepExecutionId {
         self.task.step.as_ref().map_or_else(
-            || StepExecutionId {
-                step_type: String::new(),
-                number: 0,
-            },
-            |step| StepExecutionId {
-                step_type: step.step_type.clone(),
-                number: step.number,
-            },
+            || StepExecutionId { step_type: String::new(), number: 0 },
+            |step| StepExecutionId { step_type: step.step_type.clone(), number: step.number },
         )
     }
 
@@ -146,12 +140,7 @@ impl Context {
     /// A key that is equal for all attempts of this Step execution and differs from all others: Flow ID,
     /// run ID and Step execution ID. Pass it to every external call (FD-32).
     pub fn idempotency_key(&self) -> String {
-        format!(
-            "{}/{}/{}",
-            self.task.flow_id,
-            self.task.run_id,
-            self.step_execution_id()
-        )
+        format!("{}/{}/{}", self.task.flow_id, self.task.run_id, self.step_execution_id())
     }
 
     /// The idempotency key of one of several external calls of this Step execution.
@@ -179,27 +168,13 @@ impl Context {
     }
 
     /// An Attribute; None if it has no value. Instances of a map have to be loaded by the Step's options.
-    pub fn get<T: DeserializeOwned>(
-        &self,
-        attribute: &Attribute<T>,
-    ) -> Result<Option<T>, StepError> {
+    pub fn get<T: DeserializeOwned>(&self, attribute: &Attribute<T>) -> Result<Option<T>, StepError> {
         let key = attribute.key();
         self.flow.schema.check_attribute(self.flow.flow_type, key)?;
-        let staged = self
-            .effects()
-            .attributes
-            .iter()
-            .rev()
-            .find(|write| key.matches(write.key.as_ref()))
-            .cloned();
-        let entries = self
-            .task
-            .snapshot
-            .as_ref()
-            .map_or(&[][..], |snapshot| &snapshot.attributes);
-        let found = staged
-            .as_ref()
-            .or_else(|| entries.iter().find(|entry| key.matches(entry.key.as_ref())));
+        let staged =
+            self.effects().attributes.iter().rev().find(|write| key.matches(write.key.as_ref())).cloned();
+        let entries = self.task.snapshot.as_ref().map_or(&[][..], |snapshot| &snapshot.attributes);
+        let found = staged.as_ref().or_else(|| entries.iter().find(|entry| key.matches(entry.key.as_ref())));
         match found.and_then(|entry| entry.value.as_ref()) {
             Some(value) => Ok(value::decode_attribute(value)?),
             None if staged.is_some() => Ok(None),
@@ -233,47 +208,26 @@ impl Context {
     pub fn channel_size<T>(&self, channel: &Channel<T>) -> Result<usize, StepError> {
         let key = channel.key();
         self.flow.schema.check_channel(self.flow.flow_type, key)?;
-        let sizes = self
-            .task
-            .snapshot
-            .as_ref()
-            .map_or(&[][..], |snapshot| &snapshot.channel_sizes);
+        let sizes = self.task.snapshot.as_ref().map_or(&[][..], |snapshot| &snapshot.channel_sizes);
         let size = sizes.iter().find(|size| key.matches(size.channel.as_ref()));
         Ok(size.map_or(0, |size| size.size as usize))
     }
 
     /// The pending messages of a Channel, oldest first. They have to be loaded by the Step's options.
-    pub fn messages<T: DeserializeOwned>(
-        &self,
-        channel: &Channel<T>,
-    ) -> Result<Vec<Message<T>>, StepError> {
+    pub fn messages<T: DeserializeOwned>(&self, channel: &Channel<T>) -> Result<Vec<Message<T>>, StepError> {
         let key = channel.key();
         self.flow.schema.check_channel(self.flow.flow_type, key)?;
-        let channels = self
-            .task
-            .snapshot
-            .as_ref()
-            .map_or(&[][..], |snapshot| &snapshot.messages);
-        let Some(found) = channels
-            .iter()
-            .find(|found| key.matches(found.channel.as_ref()))
-        else {
-            self.check_loaded(
-                key,
-                "load_messages or load_all_messages",
-                |load| match load {
-                    Load::Channel(channel) => channel == key,
-                    Load::ChannelMap(name) => key.instance.is_some() && *name == key.name,
-                    Load::AttributeInstance(_) | Load::AttributeMap(_) => false,
-                },
-            )?;
+        let channels = self.task.snapshot.as_ref().map_or(&[][..], |snapshot| &snapshot.messages);
+        let Some(found) = channels.iter().find(|found| key.matches(found.channel.as_ref())) else {
+            self.check_loaded(key, "load_messages or load_all_messages", |load| match load {
+                Load::Channel(channel) => channel == key,
+                Load::ChannelMap(name) => key.instance.is_some() && *name == key.name,
+                Load::AttributeInstance(_) | Load::AttributeMap(_) => false,
+            })?;
             return Ok(Vec::new());
         };
         let messages = found.messages.iter().map(|message| {
-            Ok(Message {
-                id: message.message_id.clone(),
-                value: value::decode(message.value.as_ref())?,
-            })
+            Ok(Message { id: message.message_id.clone(), value: value::decode(message.value.as_ref())? })
         });
         messages.collect()
     }
@@ -287,19 +241,14 @@ impl Context {
         let key = channel.key();
         self.flow.schema.check_channel(self.flow.flow_type, key)?;
         let value = value::encode(value)?;
-        self.effects().publications.push(proto::Publication {
-            channel: Some(key.to_proto()),
-            value: Some(value),
-        });
+        self.effects()
+            .publications
+            .push(proto::Publication { channel: Some(key.to_proto()), value: Some(value) });
         Ok(())
     }
 
     /// Deletes a pending message. Best effort: one that is gone is ignored.
-    pub fn delete_message<T>(
-        &self,
-        channel: &Channel<T>,
-        message_id: &str,
-    ) -> Result<(), StepError> {
+    pub fn delete_message<T>(&self, channel: &Channel<T>, message_id: &str) -> Result<(), StepError> {
         let key = channel.key();
         self.flow.schema.check_channel(self.flow.flow_type, key)?;
         self.effects().deletions.push(proto::MessageDeletion {
@@ -326,29 +275,20 @@ impl Context {
             ));
         }
         let value = Some(value::encode(value)?);
-        self.effects().locals.push(proto::NamedValue {
-            name: name.to_owned(),
-            value,
-        });
+        self.effects().locals.push(proto::NamedValue { name: name.to_owned(), value });
         Ok(())
     }
 
     /// In Execute: a value that WaitFor kept.
     pub fn local<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StepError> {
         let local = self.task.locals.iter().find(|local| local.name == name);
-        local
-            .map(|local| value::decode(local.value.as_ref()))
-            .transpose()
-            .map_err(StepError::from)
+        local.map(|local| value::decode(local.value.as_ref())).transpose().map_err(StepError::from)
     }
 
     /// Writes a named value to the Flow's history.
     pub fn record<V: Serialize + ?Sized>(&self, name: &str, value: &V) -> Result<(), StepError> {
         let value = Some(value::encode(value)?);
-        self.effects().events.push(proto::NamedValue {
-            name: name.to_owned(),
-            value,
-        });
+        self.effects().events.push(proto::NamedValue { name: name.to_owned(), value });
         Ok(())
     }
 
@@ -404,15 +344,8 @@ impl Context {
     }
 
     pub(crate) fn conditions(&self) -> Conditions {
-        let names = self
-            .task
-            .locals
-            .iter()
-            .find(|local| local.name == NAMES_LOCAL);
-        Conditions::new(
-            self.task.conditions.clone(),
-            names.and_then(|names| names.value.as_ref()),
-        )
+        let names = self.task.locals.iter().find(|local| local.name == NAMES_LOCAL);
+        Conditions::new(self.task.conditions.clone(), names.and_then(|names| names.value.as_ref()))
     }
 
     pub(crate) fn flow(&self) -> &FlowDefinition {
@@ -429,10 +362,9 @@ impl Context {
 
     fn write(&self, key: &Key, value: proto::AttributeValue) -> Result<(), StepError> {
         self.flow.schema.check_attribute(self.flow.flow_type, key)?;
-        self.effects().attributes.push(proto::AttributeEntry {
-            key: Some(key.to_proto()),
-            value: Some(value),
-        });
+        self.effects()
+            .attributes
+            .push(proto::AttributeEntry { key: Some(key.to_proto()), value: Some(value) });
         Ok(())
     }
 
@@ -445,20 +377,11 @@ impl Context {
         is_loaded: impl Fn(&Load) -> bool,
     ) -> Result<(), StepError> {
         let is_plain_attribute = key.instance.is_none() && method.starts_with("load or");
-        let step_type = self
-            .task
-            .step
-            .as_ref()
-            .map_or("", |step| step.step_type.as_str());
-        let loads = self
-            .flow
-            .step(step_type)
-            .map_or(&[][..], |entry| match self.task.method() {
-                proto::Method::WaitFor => entry.options.wait_for.loads(),
-                proto::Method::Execute | proto::Method::Unspecified => {
-                    entry.options.execute.loads()
-                }
-            });
+        let step_type = self.task.step.as_ref().map_or("", |step| step.step_type.as_str());
+        let loads = self.flow.step(step_type).map_or(&[][..], |entry| match self.task.method() {
+            proto::Method::WaitFor => entry.options.wait_for.loads(),
+            proto::Method::Execute | proto::Method::Unspecified => entry.options.execute.loads(),
+        });
         if is_plain_attribute || loads.iter().any(is_loaded) {
             return Ok(());
         }
@@ -473,11 +396,10 @@ impl Context {
     fn send_heartbeat(&self, checkpoint: Option<proto::Value>) {
         lock(&self.checkpoint).clone_from(&checkpoint);
         if self.cancellation.accepts_result() {
-            self.frames
-                .send(FrameKind::Heartbeat(proto::worker_frame::Heartbeat {
-                    handout: self.task.handout,
-                    checkpoint,
-                }));
+            self.frames.send(FrameKind::Heartbeat(proto::worker_frame::Heartbeat {
+                handout: self.task.handout,
+                checkpoint,
+            }));
         }
     }
 

@@ -37,12 +37,7 @@ pub struct ChannelList {
 impl Movement {
     /// To a Step, with its input and its own options.
     pub fn to<S: Step>(input: &S::Input) -> Self {
-        Self {
-            step_type: S::TYPE,
-            waits: S::WAITS,
-            options: S::options(),
-            input: value::encode(input),
-        }
+        Self { step_type: S::TYPE, waits: S::WAITS, options: S::options(), input: value::encode(input) }
     }
 
     /// Overrides the Step's options for this movement, field by field.
@@ -81,8 +76,7 @@ impl Decision {
 
     /// Goes to many Steps, which run in parallel. At least one.
     pub fn go_to_many(movements: impl IntoIterator<Item = Movement>) -> Self {
-        let movements: Result<Vec<_>, _> =
-            movements.into_iter().map(Movement::into_proto).collect();
+        let movements: Result<Vec<_>, _> = movements.into_iter().map(Movement::into_proto).collect();
         Self::of(movements.map(|movements| Kind::GoTo(proto::decision::GoTo { movements })))
     }
 
@@ -115,16 +109,11 @@ impl Decision {
         fallback: impl IntoIterator<Item = Movement>,
     ) -> Self {
         let kind = value::encode(output).and_then(|output| {
-            Ok(Kind::ForceCompleteIfChannelsEmpty(
-                proto::decision::CompleteIfChannelsEmpty {
-                    output: Some(output),
-                    channels: channels.keys.iter().map(Key::to_proto).collect(),
-                    fallback: fallback
-                        .into_iter()
-                        .map(Movement::into_proto)
-                        .collect::<Result<_, _>>()?,
-                },
-            ))
+            Ok(Kind::ForceCompleteIfChannelsEmpty(proto::decision::CompleteIfChannelsEmpty {
+                output: Some(output),
+                channels: channels.keys.iter().map(Key::to_proto).collect(),
+                fallback: fallback.into_iter().map(Movement::into_proto).collect::<Result<_, _>>()?,
+            }))
         });
         Self::of(kind)
     }
@@ -161,9 +150,7 @@ impl Decision {
 }
 
 fn output_of<T: Serialize + ?Sized>(output: &T) -> Result<proto::decision::Complete, ValueError> {
-    Ok(proto::decision::Complete {
-        output: Some(value::encode(output)?),
-    })
+    Ok(proto::decision::Complete { output: Some(value::encode(output)?) })
 }
 
 /// Every Step type a decision names: the definition must list them all.
@@ -171,12 +158,7 @@ pub(crate) fn step_types(decision: &proto::Decision) -> impl Iterator<Item = &st
     let movements = match &decision.kind {
         Some(Kind::GoTo(go_to)) => go_to.movements.as_slice(),
         Some(Kind::ForceCompleteIfChannelsEmpty(complete)) => complete.fallback.as_slice(),
-        Some(
-            Kind::GracefulComplete(_)
-            | Kind::DeadEnd(_)
-            | Kind::ForceComplete(_)
-            | Kind::ForceFail(_),
-        )
+        Some(Kind::GracefulComplete(_) | Kind::DeadEnd(_) | Kind::ForceComplete(_) | Kind::ForceFail(_))
         | None => &[],
     };
     movements

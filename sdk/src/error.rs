@@ -89,10 +89,7 @@ impl StepError {
         Self::new("Panic", format_args!("the handler panicked: {message}"))
     }
 
-    pub(crate) fn into_frame(
-        self,
-        handout: Option<proto::HandoutId>,
-    ) -> proto::worker_frame::Failed {
+    pub(crate) fn into_frame(self, handout: Option<proto::HandoutId>) -> proto::worker_frame::Failed {
         proto::worker_frame::Failed {
             handout,
             failure: Some(proto::Failure {

@@ -84,16 +84,9 @@ impl<F: Flow> Definition<F> {
 
     /// Adds a Step.
     pub fn step<S: Step>(mut self, step: S) -> Self {
-        let is_new = self
-            .flow
-            .steps
-            .insert(S::TYPE, StepEntry::new(step))
-            .is_none();
+        let is_new = self.flow.steps.insert(S::TYPE, StepEntry::new(step)).is_none();
         if !is_new {
-            self.flow.problem(Problem::Twice {
-                what: "Step",
-                name: S::TYPE,
-            });
+            self.flow.problem(Problem::Twice { what: "Step", name: S::TYPE });
         }
         if S::TYPE.is_empty() || S::TYPE.starts_with('$') {
             self.flow.problem(Problem::BadStepName { name: S::TYPE });
@@ -124,11 +117,8 @@ impl<F: Flow> Definition<F> {
     /// Sets the timeout handler. [`Flow::HAS_TIMEOUT_HANDLER`] has to say so, too.
     pub fn timeout_handler<H: TimeoutHandler>(mut self, handler: H) -> Self {
         let handler: Arc<dyn Handler> = Arc::new(TimeoutStepHandler(handler));
-        self.flow.timeout_handler = Some(StepEntry {
-            handler,
-            input: TypeId::of::<()>(),
-            options: StepOptions::new(),
-        });
+        self.flow.timeout_handler =
+            Some(StepEntry { handler, input: TypeId::of::<()>(), options: StepOptions::new() });
         self
     }
 
@@ -163,17 +153,12 @@ impl<F: Flow> Definition<F> {
             self.flow.problem(Problem::NoStartStep { name: start });
         }
         if F::HAS_TIMEOUT_HANDLER != self.flow.timeout_handler.is_some() {
-            self.flow.problem(Problem::TimeoutHandler {
-                declared: F::HAS_TIMEOUT_HANDLER,
-            });
+            self.flow.problem(Problem::TimeoutHandler { declared: F::HAS_TIMEOUT_HANDLER });
         }
         self.flow.check_recoveries();
         match self.flow.problems.first() {
             None => Ok(self.flow),
-            Some(problem) => Err(DefinitionError {
-                flow_type: F::TYPE,
-                problem: problem.clone(),
-            }),
+            Some(problem) => Err(DefinitionError { flow_type: F::TYPE, problem: problem.clone() }),
         }
     }
 }
@@ -195,11 +180,7 @@ pub(crate) struct StepEntry {
 
 impl StepEntry {
     fn new<S: Step>(step: S) -> Self {
-        Self {
-            handler: Arc::new(StepHandler(step)),
-            input: TypeId::of::<S::Input>(),
-            options: S::options(),
-        }
+        Self { handler: Arc::new(StepHandler(step)), input: TypeId::of::<S::Input>(), options: S::options() }
     }
 }
 
@@ -212,8 +193,7 @@ impl FlowDefinition {
     }
 
     pub(crate) fn to_proto(&self) -> proto::FlowTypeDefinition {
-        let mut step_types: Vec<String> =
-            self.steps.keys().map(|name| (*name).to_owned()).collect();
+        let mut step_types: Vec<String> = self.steps.keys().map(|name| (*name).to_owned()).collect();
         step_types.sort_unstable();
         proto::FlowTypeDefinition {
             name: self.flow_type.to_owned(),
@@ -233,15 +213,11 @@ impl FlowDefinition {
                 continue;
             };
             match self.steps.get(recovery.step_type) {
-                None => problems.push(Problem::NoRecoveryStep {
-                    step: step_type,
-                    recovery: recovery.step_type,
-                }),
+                None => {
+                    problems.push(Problem::NoRecoveryStep { step: step_type, recovery: recovery.step_type })
+                }
                 Some(target) if target.input != recovery.input || target.input != entry.input => {
-                    problems.push(Problem::RecoveryInput {
-                        step: step_type,
-                        recovery: recovery.step_type,
-                    });
+                    problems.push(Problem::RecoveryInput { step: step_type, recovery: recovery.step_type });
                 }
                 Some(_) => {}
             }
@@ -259,9 +235,7 @@ impl FlowDefinition {
 
 impl fmt::Debug for FlowDefinition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlowDefinition")
-            .field("flow_type", &self.flow_type)
-            .finish_non_exhaustive()
+        f.debug_struct("FlowDefinition").field("flow_type", &self.flow_type).finish_non_exhaustive()
     }
 }
 
@@ -276,23 +250,14 @@ pub struct DefinitionError {
 
 impl DefinitionError {
     pub(crate) fn flow_twice(flow_type: &'static str) -> Self {
-        Self {
-            flow_type,
-            problem: Problem::Twice {
-                what: "Flow type",
-                name: flow_type,
-            },
-        }
+        Self { flow_type, problem: Problem::Twice { what: "Flow type", name: flow_type } }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Problem {
     #[error("the {what} {name:?} is declared twice")]
-    Twice {
-        what: &'static str,
-        name: &'static str,
-    },
+    Twice { what: &'static str, name: &'static str },
     #[error("the Step type {name:?} is empty or begins with '$', which belongs to the server")]
     BadStepName { name: &'static str },
     #[error("its start Step {name:?} is not among its Steps: use Definition::starting_with")]
@@ -303,15 +268,9 @@ enum Problem {
     )]
     TimeoutHandler { declared: bool },
     #[error("the Step {step:?} recovers with {recovery:?}, which is not among the Steps")]
-    NoRecoveryStep {
-        step: &'static str,
-        recovery: &'static str,
-    },
+    NoRecoveryStep { step: &'static str, recovery: &'static str },
     #[error("the Step {step:?} recovers with {recovery:?}, whose input has another type")]
-    RecoveryInput {
-        step: &'static str,
-        recovery: &'static str,
-    },
+    RecoveryInput { step: &'static str, recovery: &'static str },
     #[error("the recovery Steps of {step:?} lead to more than 8 others, or in a circle")]
     RecoveryCycle { step: &'static str },
 }

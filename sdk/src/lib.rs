@@ -63,14 +63,11 @@ mod worker;
 #[cfg(test)]
 mod testing;
 
-pub use address::{
-    ADDRESS_VARIABLE, AddressError, DEFAULT_ADDRESS, ProtocolError, address_from_environment,
-};
+pub use address::{ADDRESS_VARIABLE, AddressError, DEFAULT_ADDRESS, ProtocolError, address_from_environment};
 pub use cancel::CancelReason;
 pub use client::{
-    CALL_DEADLINE, Client, ClientError, ErrorCategory, FlowError, FlowOutput, FlowResult,
-    FlowStatus, FlowSummary, FlowTarget, IdReusePolicy, SkipTimer, StartOptions, Stop,
-    TimeoutPolicy,
+    CALL_DEADLINE, Client, ClientError, ErrorCategory, FlowError, FlowOutput, FlowResult, FlowStatus,
+    FlowSummary, FlowTarget, IdReusePolicy, SkipTimer, StartOptions, Stop, TimeoutPolicy,
 };
 pub use context::{AttemptProgress, Context, Message, RecoveryInfo, StepExecutionId};
 pub use decision::{ChannelList, Decision, Movement};
@@ -89,9 +86,9 @@ pub use dexzd_proto as proto;
 /// Everything a Flow needs.
 pub mod prelude {
     pub use crate::{
-        Attribute, AttributeMap, Channel, ChannelMap, Client, ClientError, Condition, Conditions,
-        Context, Decision, Definition, Durability, Flow, MethodOptions, Movement, RetryPolicy,
-        StartOptions, Step, StepError, StepOptions, StepResult, TimeoutHandler, Wait, WaitResult,
-        WaitingStep, Worker, WorkerError,
+        Attribute, AttributeMap, Channel, ChannelMap, Client, ClientError, Condition, Conditions, Context,
+        Decision, Definition, Durability, Flow, MethodOptions, Movement, RetryPolicy, StartOptions, Step,
+        StepError, StepOptions, StepResult, TimeoutHandler, Wait, WaitResult, WaitingStep, Worker,
+        WorkerError,
     };
 }

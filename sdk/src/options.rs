@@ -110,8 +110,7 @@ impl MethodOptions {
 
     /// Loads one instance of an AttributeMap.
     pub fn load<T>(mut self, instance: &Attribute<T>) -> Self {
-        self.loads
-            .push(Load::AttributeInstance(instance.key().clone()));
+        self.loads.push(Load::AttributeInstance(instance.key().clone()));
         self
     }
 
@@ -155,9 +154,7 @@ impl MethodOptions {
         Some(proto::MethodOptions {
             timeout_ms: self.timeout.map(milliseconds),
             retry: self.retry.map(|retry| retry.policy),
-            durability: self
-                .durability
-                .map_or(0, |durability| durability.to_proto().into()),
+            durability: self.durability.map_or(0, |durability| durability.to_proto().into()),
             loads: self.loads.iter().map(Load::to_proto).collect(),
         })
     }
@@ -280,11 +277,7 @@ impl StepOptions {
             Some(false) => proto::WaitForFailurePolicy::FailFlow,
         };
         proto::StepOptions {
-            wait_for: if waits {
-                self.wait_for.to_proto()
-            } else {
-                None
-            },
+            wait_for: if waits { self.wait_for.to_proto() } else { None },
             execute: self.execute.to_proto(),
             heartbeat_timeout_ms: self.heartbeat_timeout.map(milliseconds),
             wait_for_failure: wait_for_failure.into(),

@@ -51,13 +51,7 @@ pub(crate) struct Key {
 impl<T> Attribute<T> {
     /// Declares the handle of an Attribute.
     pub const fn new(name: &'static str) -> Self {
-        Self {
-            key: Key {
-                name,
-                instance: None,
-            },
-            value: PhantomData,
-        }
+        Self { key: Key { name, instance: None }, value: PhantomData }
     }
 
     pub(crate) fn key(&self) -> &Key {
@@ -68,21 +62,12 @@ impl<T> Attribute<T> {
 impl<T> AttributeMap<T> {
     /// Declares the handle of an AttributeMap.
     pub const fn new(name: &'static str) -> Self {
-        Self {
-            name,
-            value: PhantomData,
-        }
+        Self { name, value: PhantomData }
     }
 
     /// One instance. Its key is non-empty and has no slash; the server refuses others.
     pub fn at(&self, instance: impl Into<Cow<'static, str>>) -> Attribute<T> {
-        Attribute {
-            key: Key {
-                name: self.name,
-                instance: Some(instance.into()),
-            },
-            value: PhantomData,
-        }
+        Attribute { key: Key { name: self.name, instance: Some(instance.into()) }, value: PhantomData }
     }
 
     /// The declared name.
@@ -94,13 +79,7 @@ impl<T> AttributeMap<T> {
 impl<T> Channel<T> {
     /// Declares the handle of a Channel.
     pub const fn new(name: &'static str) -> Self {
-        Self {
-            key: Key {
-                name,
-                instance: None,
-            },
-            value: PhantomData,
-        }
+        Self { key: Key { name, instance: None }, value: PhantomData }
     }
 
     pub(crate) fn key(&self) -> &Key {
@@ -111,21 +90,12 @@ impl<T> Channel<T> {
 impl<T> ChannelMap<T> {
     /// Declares the handle of a ChannelMap.
     pub const fn new(name: &'static str) -> Self {
-        Self {
-            name,
-            value: PhantomData,
-        }
+        Self { name, value: PhantomData }
     }
 
     /// One instance. Its key is non-empty and has no slash; the server refuses others.
     pub fn at(&self, instance: impl Into<Cow<'static, str>>) -> Channel<T> {
-        Channel {
-            key: Key {
-                name: self.name,
-                instance: Some(instance.into()),
-            },
-            value: PhantomData,
-        }
+        Channel { key: Key { name: self.name, instance: Some(instance.into()) }, value: PhantomData }
     }
 
     /// The declared name.
@@ -136,19 +106,13 @@ impl<T> ChannelMap<T> {
 
 impl<T> Clone for Attribute<T> {
     fn clone(&self) -> Self {
-        Self {
-            key: self.key.clone(),
-            value: PhantomData,
-        }
+        Self { key: self.key.clone(), value: PhantomData }
     }
 }
 
 impl<T> Clone for Channel<T> {
     fn clone(&self) -> Self {
-        Self {
-            key: self.key.clone(),
-            value: PhantomData,
-        }
+        Self { key: self.key.clone(), value: PhantomData }
     }
 }
 
@@ -178,16 +142,11 @@ impl<T> fmt::Debug for ChannelMap<T> {
 
 impl Key {
     pub(crate) fn to_proto(&self) -> proto::Key {
-        proto::Key {
-            name: self.name.to_owned(),
-            instance: self.instance.as_deref().map(str::to_owned),
-        }
+        proto::Key { name: self.name.to_owned(), instance: self.instance.as_deref().map(str::to_owned) }
     }
 
     pub(crate) fn matches(&self, key: Option<&proto::Key>) -> bool {
-        key.is_some_and(|key| {
-            key.name == self.name && key.instance.as_deref() == self.instance.as_deref()
-        })
+        key.is_some_and(|key| key.name == self.name && key.instance.as_deref() == self.instance.as_deref())
     }
 }
 
@@ -251,11 +210,7 @@ impl Schema {
         names.insert(name, declared).is_none()
     }
 
-    pub(crate) fn check_attribute(
-        &self,
-        flow_type: &str,
-        key: &Key,
-    ) -> Result<(), UndeclaredError> {
+    pub(crate) fn check_attribute(&self, flow_type: &str, key: &Key) -> Result<(), UndeclaredError> {
         let wanted = match key.instance {
             None => Declared::Attribute,
             Some(_) => Declared::AttributeMap,
@@ -273,11 +228,7 @@ impl Schema {
         name: &str,
         is_map: bool,
     ) -> Result<(), UndeclaredError> {
-        let wanted = if is_map {
-            Declared::ChannelMap
-        } else {
-            Declared::Channel
-        };
+        let wanted = if is_map { Declared::ChannelMap } else { Declared::Channel };
         check(self.channels.get(name), wanted, flow_type, name)
     }
 }
@@ -297,10 +248,5 @@ fn check(
         Declared::Channel => ("Channel", "channel"),
         Declared::ChannelMap => ("ChannelMap", "channel_map"),
     };
-    Err(UndeclaredError {
-        flow_type: flow_type.to_owned(),
-        name: name.to_owned(),
-        declared,
-        method,
-    })
+    Err(UndeclaredError { flow_type: flow_type.to_owned(), name: name.to_owned(), declared, method })
 }

@@ -60,18 +60,13 @@ pub trait Step: Send + Sync + 'static {
     }
 
     /// Does the work and decides what happens next.
-    fn execute(&self, ctx: &Context, input: Self::Input)
-    -> impl Future<Output = StepResult> + Send;
+    fn execute(&self, ctx: &Context, input: Self::Input) -> impl Future<Output = StepResult> + Send;
 
     #[doc(hidden)]
     const WAITS: bool = false;
 
     #[doc(hidden)]
-    fn hidden_wait_for(
-        &self,
-        _: &Context,
-        _: Self::Input,
-    ) -> impl Future<Output = WaitResult> + Send {
+    fn hidden_wait_for(&self, _: &Context, _: Self::Input) -> impl Future<Output = WaitResult> + Send {
         std::future::ready(Ok(Wait::skip()))
     }
 }
@@ -120,11 +115,7 @@ pub trait WaitingStep: Send + Sync + 'static {
     }
 
     /// Says what to wait for. The server stores and watches the Wait.
-    fn wait_for(
-        &self,
-        ctx: &Context,
-        input: Self::Input,
-    ) -> impl Future<Output = WaitResult> + Send;
+    fn wait_for(&self, ctx: &Context, input: Self::Input) -> impl Future<Output = WaitResult> + Send;
 
     /// Runs when the Wait is over.
     fn execute(
@@ -144,19 +135,11 @@ impl<S: WaitingStep> Step for S {
         <S as WaitingStep>::options()
     }
 
-    fn execute(
-        &self,
-        ctx: &Context,
-        input: Self::Input,
-    ) -> impl Future<Output = StepResult> + Send {
+    fn execute(&self, ctx: &Context, input: Self::Input) -> impl Future<Output = StepResult> + Send {
         WaitingStep::execute(self, ctx, input, ctx.conditions())
     }
 
-    fn hidden_wait_for(
-        &self,
-        ctx: &Context,
-        input: Self::Input,
-    ) -> impl Future<Output = WaitResult> + Send {
+    fn hidden_wait_for(&self, ctx: &Context, input: Self::Input) -> impl Future<Output = WaitResult> + Send {
         WaitingStep::wait_for(self, ctx, input)
     }
 }
@@ -179,8 +162,7 @@ impl Step for NoStart {
     }
 }
 
-pub(crate) type HandlerFuture<'a, T> =
-    Pin<Box<dyn Future<Output = Result<T, StepError>> + Send + 'a>>;
+pub(crate) type HandlerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StepError>> + Send + 'a>>;
 
 /// A Step whose input type is forgotten: what the Worker calls.
 pub(crate) trait Handler: Send + Sync {

@@ -50,15 +50,9 @@ pub enum ValueError {
 pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<proto::Value, ValueError> {
     let data = serde_json::to_vec(value).map_err(|error| encode_error::<T>(&error))?;
     if data.len() > VALUE_BYTES {
-        return Err(ValueError::TooLarge {
-            type_name: std::any::type_name::<T>(),
-            bytes: data.len(),
-        });
+        return Err(ValueError::TooLarge { type_name: std::any::type_name::<T>(), bytes: data.len() });
     }
-    Ok(proto::Value {
-        encoding: JSON.to_owned(),
-        data,
-    })
+    Ok(proto::Value { encoding: JSON.to_owned(), data })
 }
 
 /// Reads a JSON value. An absent value reads as `null`, so `()` and `Option<T>` accept it.
@@ -103,9 +97,7 @@ pub(crate) fn encode_attribute<T: Serialize + ?Sized>(
                 (None, _, _) => Some(Kind::ObjectValue(encode(value)?)),
             }
         }
-        serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
-            Some(Kind::ObjectValue(encode(value)?))
-        }
+        serde_json::Value::Array(_) | serde_json::Value::Object(_) => Some(Kind::ObjectValue(encode(value)?)),
     };
     Ok(proto::AttributeValue { kind })
 }
@@ -123,9 +115,7 @@ pub(crate) fn decode_attribute<T: DeserializeOwned>(
         Some(Kind::BoolValue(value)) => serde_json::Value::from(*value),
     };
     let found = format!("the Attribute value {json}");
-    serde_json::from_value(json)
-        .map(Some)
-        .map_err(|error| decode_error::<T>(found, &error))
+    serde_json::from_value(json).map(Some).map_err(|error| decode_error::<T>(found, &error))
 }
 
 fn describe(value: &proto::Value) -> String {
@@ -133,18 +123,11 @@ fn describe(value: &proto::Value) -> String {
 }
 
 fn encode_error<T: ?Sized>(error: &serde_json::Error) -> ValueError {
-    ValueError::Encode {
-        type_name: std::any::type_name::<T>(),
-        message: error.to_string(),
-    }
+    ValueError::Encode { type_name: std::any::type_name::<T>(), message: error.to_string() }
 }
 
 fn decode_error<T>(found: String, error: &serde_json::Error) -> ValueError {
-    ValueError::Decode {
-        type_name: std::any::type_name::<T>(),
-        found,
-        message: error.to_string(),
-    }
+    ValueError::Decode { type_name: std::any::type_name::<T>(), found, message: error.to_string() }
 }
 
 #[cfg(test)]

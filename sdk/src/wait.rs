@@ -32,11 +32,7 @@ pub struct Condition {
 #[derive(Debug, Clone, PartialEq)]
 enum ConditionKind {
     Timer(Duration),
-    Channel {
-        key: Key,
-        at_least: Option<u32>,
-        at_most: Option<u32>,
-    },
+    Channel { key: Key, at_least: Option<u32>, at_most: Option<u32> },
 }
 
 impl Wait {
@@ -87,32 +83,20 @@ impl Wait {
         G: IntoIterator<Item = I>,
         I: Into<String>,
     {
-        let mut wait = Self::of(
-            proto::wait::Kind::AnyCombinationOf,
-            conditions.into_iter().collect(),
-        );
-        wait.groups = groups
-            .into_iter()
-            .map(|group| group.into_iter().map(Into::into).collect())
-            .collect();
+        let mut wait = Self::of(proto::wait::Kind::AnyCombinationOf, conditions.into_iter().collect());
+        wait.groups = groups.into_iter().map(|group| group.into_iter().map(Into::into).collect()).collect();
         wait
     }
 
     fn of(kind: proto::wait::Kind, conditions: Vec<Condition>) -> Self {
-        Self {
-            kind,
-            conditions,
-            groups: Vec::new(),
-        }
+        Self { kind, conditions, groups: Vec::new() }
     }
 
     pub(crate) fn channels(&self) -> impl Iterator<Item = &Key> {
-        self.conditions
-            .iter()
-            .filter_map(|condition| match &condition.kind {
-                ConditionKind::Timer(_) => None,
-                ConditionKind::Channel { key, .. } => Some(key),
-            })
+        self.conditions.iter().filter_map(|condition| match &condition.kind {
+            ConditionKind::Timer(_) => None,
+            ConditionKind::Channel { key, .. } => Some(key),
+        })
     }
 
     /// The names under which Execute finds the results again: results travel without them. A single
@@ -132,20 +116,16 @@ impl Wait {
                 },
             })
             .collect();
-        Some(value::encode(&names).map(|value| proto::NamedValue {
-            name: NAMES_LOCAL.to_owned(),
-            value: Some(value),
-        }))
+        Some(
+            value::encode(&names)
+                .map(|value| proto::NamedValue { name: NAMES_LOCAL.to_owned(), value: Some(value) }),
+        )
     }
 
     pub(crate) fn into_proto(self) -> proto::Wait {
         proto::Wait {
             kind: self.kind.into(),
-            conditions: self
-                .conditions
-                .into_iter()
-                .map(Condition::into_proto)
-                .collect(),
+            conditions: self.conditions.into_iter().map(Condition::into_proto).collect(),
             groups: self
                 .groups
                 .into_iter()
@@ -158,10 +138,7 @@ impl Wait {
 impl Condition {
     /// Ready after this time, counted from the moment the Wait is accepted.
     pub fn timer(duration: Duration) -> Self {
-        Self {
-            id: None,
-            kind: ConditionKind::Timer(duration),
-        }
+        Self { id: None, kind: ConditionKind::Timer(duration) }
     }
 
     /// Ready with one message; consumes exactly one.
@@ -196,36 +173,18 @@ impl Condition {
     }
 
     fn channel<T>(channel: &Channel<T>, at_least: Option<u32>, at_most: Option<u32>) -> Self {
-        Self {
-            id: None,
-            kind: ConditionKind::Channel {
-                key: channel.key().clone(),
-                at_least,
-                at_most,
-            },
-        }
+        Self { id: None, kind: ConditionKind::Channel { key: channel.key().clone(), at_least, at_most } }
     }
 
     fn into_proto(self) -> proto::Condition {
         use proto::condition::{Channel, Kind, Timer};
         let kind = match self.kind {
-            ConditionKind::Timer(duration) => Kind::Timer(Timer {
-                duration_ms: milliseconds(duration),
-            }),
-            ConditionKind::Channel {
-                key,
-                at_least,
-                at_most,
-            } => Kind::Channel(Channel {
-                channel: Some(key.to_proto()),
-                at_least,
-                at_most,
-            }),
+            ConditionKind::Timer(duration) => Kind::Timer(Timer { duration_ms: milliseconds(duration) }),
+            ConditionKind::Channel { key, at_least, at_most } => {
+                Kind::Channel(Channel { channel: Some(key.to_proto()), at_least, at_most })
+            }
         };
-        proto::Condition {
-            condition_id: self.id,
-            kind: Some(kind),
-        }
+        proto::Condition { condition_id: self.id, kind: Some(kind) }
     }
 }
 
@@ -250,9 +209,7 @@ pub struct Conditions {
 
 impl Conditions {
     pub(crate) fn new(results: Vec<proto::ConditionResult>, names: Option<&proto::Value>) -> Self {
-        let names = names
-            .and_then(|names| value::decode(Some(names)).ok())
-            .unwrap_or_default();
+        let names = names.and_then(|names| value::decode(Some(names)).ok()).unwrap_or_default();
         Self { results, names }
     }
 
@@ -289,16 +246,9 @@ impl Conditions {
     }
 
     /// The first message that was consumed from this Channel.
-    pub fn message<T: DeserializeOwned>(
-        &self,
-        channel: &Channel<T>,
-    ) -> Result<Option<T>, StepError> {
+    pub fn message<T: DeserializeOwned>(&self, channel: &Channel<T>) -> Result<Option<T>, StepError> {
         let mut values = self.values_of(channel.key())?;
-        values
-            .next()
-            .map(|value| value::decode(Some(value)))
-            .transpose()
-            .map_err(StepError::from)
+        values.next().map(|value| value::decode(Some(value))).transpose().map_err(StepError::from)
     }
 
     /// All messages that were consumed from this Channel, in FIFO order.

@@ -65,8 +65,7 @@ impl Client {
         flow_id: impl Into<String>,
         input: &Input<F>,
     ) -> Result<String, ClientError> {
-        self.start_with::<F>(flow_id, input, StartOptions::new())
-            .await
+        self.start_with::<F>(flow_id, input, StartOptions::new()).await
     }
 
     /// Starts a Flow with options and returns its run ID.
@@ -81,14 +80,9 @@ impl Client {
     ) -> Result<String, ClientError> {
         let flow_id = flow_id.into();
         let has_start = !<F::Start as Step>::TYPE.is_empty();
-        let start = has_start
-            .then(|| Movement::to::<F::Start>(input).into_proto())
-            .transpose()?;
+        let start = has_start.then(|| Movement::to::<F::Start>(input).into_proto()).transpose()?;
         let mut request = proto::StartFlowRequest {
-            request_id: options
-                .request_id
-                .take()
-                .unwrap_or_else(|| self.request_id()),
+            request_id: options.request_id.take().unwrap_or_else(|| self.request_id()),
             flow_id: flow_id.clone(),
             flow_type: F::TYPE.to_owned(),
             start,
@@ -97,12 +91,9 @@ impl Client {
         };
         options.fill(&mut request)?;
         let started = self
-            .call(
-                "start a Flow",
-                &flow_id,
-                request,
-                async |mut service, request| service.start_flow(request).await,
-            )
+            .call("start a Flow", &flow_id, request, async |mut service, request| {
+                service.start_flow(request).await
+            })
             .await?;
         Ok(started.run_id)
     }
@@ -124,12 +115,9 @@ impl Client {
             kind: kind.into(),
             reason,
         };
-        self.call(
-            "stop a Flow",
-            &target.flow_id,
-            request,
-            async |mut service, request| service.stop_flow(request).await,
-        )
+        self.call("stop a Flow", &target.flow_id, request, async |mut service, request| {
+            service.stop_flow(request).await
+        })
         .await?;
         Ok(())
     }
@@ -145,9 +133,7 @@ impl Client {
         channel: &Channel<T>,
         value: &T,
     ) -> Result<String, ClientError> {
-        let ids = self
-            .publish_all(target, channel, std::slice::from_ref(value))
-            .await?;
+        let ids = self.publish_all(target, channel, std::slice::from_ref(value)).await?;
         Ok(ids.into_iter().next().unwrap_or_default())
     }
 
@@ -174,12 +160,9 @@ impl Client {
             publications: publications.collect::<Result<_, ClientError>>()?,
         };
         let published = self
-            .call(
-                "publish",
-                &target.flow_id,
-                request,
-                async |mut service, request| service.publish_to_channel(request).await,
-            )
+            .call("publish", &target.flow_id, request, async |mut service, request| {
+                service.publish_to_channel(request).await
+            })
             .await?;
         Ok(published.message_ids)
     }
@@ -201,12 +184,9 @@ impl Client {
             channel: Some(channel.key().to_proto()),
             message_ids: message_ids.into_iter().collect(),
         };
-        self.call(
-            "delete messages",
-            &target.flow_id,
-            request,
-            async |mut service, request| service.delete_channel_messages(request).await,
-        )
+        self.call("delete messages", &target.flow_id, request, async |mut service, request| {
+            service.delete_channel_messages(request).await
+        })
         .await?;
         Ok(())
     }
@@ -230,17 +210,11 @@ impl Client {
         let request = proto::WriteAttributesRequest {
             request_id: self.request_id(),
             target: Some(target.to_proto()),
-            writes: vec![proto::AttributeEntry {
-                key: Some(attribute.key().to_proto()),
-                value: Some(value),
-            }],
+            writes: vec![proto::AttributeEntry { key: Some(attribute.key().to_proto()), value: Some(value) }],
         };
-        self.call(
-            "write an Attribute",
-            &target.flow_id,
-            request,
-            async |mut service, request| service.write_attributes(request).await,
-        )
+        self.call("write an Attribute", &target.flow_id, request, async |mut service, request| {
+            service.write_attributes(request).await
+        })
         .await?;
         Ok(())
     }
@@ -257,14 +231,10 @@ impl Client {
     ) -> Result<bool, ClientError> {
         let target = target.into();
         let timer = match timer {
-            SkipTimer::Condition { step, condition_id } => Timer::Condition(ConditionTimer {
-                step: Some(step.into()),
-                condition_id,
-            }),
-            SkipTimer::Index { step, index } => Timer::Index(IndexTimer {
-                step: Some(step.into()),
-                index,
-            }),
+            SkipTimer::Condition { step, condition_id } => {
+                Timer::Condition(ConditionTimer { step: Some(step.into()), condition_id })
+            }
+            SkipTimer::Index { step, index } => Timer::Index(IndexTimer { step: Some(step.into()), index }),
             SkipTimer::FlowTimeout => Timer::FlowTimeout(FlowTimeout {}),
         };
         let request = proto::SkipTimerRequest {
@@ -273,12 +243,9 @@ impl Client {
             timer: Some(timer),
         };
         let skipped = self
-            .call(
-                "skip a timer",
-                &target.flow_id,
-                request,
-                async |mut service, request| service.skip_timer(request).await,
-            )
+            .call("skip a timer", &target.flow_id, request, async |mut service, request| {
+                service.skip_timer(request).await
+            })
             .await?;
         Ok(skipped.remembered)
     }
@@ -295,10 +262,7 @@ impl Client {
     ) -> Result<(), ClientError> {
         self.update_config(
             target,
-            proto::FlowConfig {
-                active_step_search: 0,
-                step_durability: durability.to_proto().into(),
-            },
+            proto::FlowConfig { active_step_search: 0, step_durability: durability.to_proto().into() },
         )
         .await
     }
@@ -318,12 +282,9 @@ impl Client {
             target: Some(target.to_proto()),
             config: Some(config),
         };
-        self.call(
-            "update the configuration",
-            &target.flow_id,
-            request,
-            async |mut service, request| service.update_flow_config(request).await,
-        )
+        self.call("update the configuration", &target.flow_id, request, async |mut service, request| {
+            service.update_flow_config(request).await
+        })
         .await?;
         Ok(())
     }
@@ -332,21 +293,13 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::NotFound`]; others as for every call.
-    pub async fn describe(
-        &self,
-        target: impl Into<FlowTarget>,
-    ) -> Result<FlowSummary, ClientError> {
+    pub async fn describe(&self, target: impl Into<FlowTarget>) -> Result<FlowSummary, ClientError> {
         let target = target.into();
-        let request = proto::DescribeFlowRequest {
-            target: Some(target.to_proto()),
-        };
+        let request = proto::DescribeFlowRequest { target: Some(target.to_proto()) };
         let summary = self
-            .call(
-                "describe a Flow",
-                &target.flow_id,
-                request,
-                async |mut service, request| service.describe_flow(request).await,
-            )
+            .call("describe a Flow", &target.flow_id, request, async |mut service, request| {
+                service.describe_flow(request).await
+            })
             .await?;
         Ok(summary.into())
     }
@@ -355,20 +308,12 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::NotFound`]; others as for every call.
-    pub async fn state(
-        &self,
-        target: impl Into<FlowTarget>,
-    ) -> Result<proto::FlowState, ClientError> {
+    pub async fn state(&self, target: impl Into<FlowTarget>) -> Result<proto::FlowState, ClientError> {
         let target = target.into();
-        let request = proto::GetFlowStateRequest {
-            target: Some(target.to_proto()),
-        };
-        self.call(
-            "read a Flow's state",
-            &target.flow_id,
-            request,
-            async |mut service, request| service.get_flow_state(request).await,
-        )
+        let request = proto::GetFlowStateRequest { target: Some(target.to_proto()) };
+        self.call("read a Flow's state", &target.flow_id, request, async |mut service, request| {
+            service.get_flow_state(request).await
+        })
         .await
     }
 
@@ -382,10 +327,7 @@ impl Client {
         attribute: &Attribute<T>,
     ) -> Result<Option<T>, ClientError> {
         let state = self.state(target).await?;
-        let entry = state
-            .attributes
-            .iter()
-            .find(|entry| attribute.key().matches(entry.key.as_ref()));
+        let entry = state.attributes.iter().find(|entry| attribute.key().matches(entry.key.as_ref()));
         let value = entry.and_then(|entry| entry.value.as_ref());
         Ok(value.map(value::decode_attribute).transpose()?.flatten())
     }
@@ -402,17 +344,11 @@ impl Client {
         page_size: u32,
     ) -> Result<proto::GetFlowHistoryResponse, ClientError> {
         let target = target.into();
-        let request = proto::GetFlowHistoryRequest {
-            target: Some(target.to_proto()),
-            start_event,
-            page_size,
-        };
-        self.call(
-            "read a Flow's history",
-            &target.flow_id,
-            request,
-            async |mut service, request| service.get_flow_history(request).await,
-        )
+        let request =
+            proto::GetFlowHistoryRequest { target: Some(target.to_proto()), start_event, page_size };
+        self.call("read a Flow's history", &target.flow_id, request, async |mut service, request| {
+            service.get_flow_history(request).await
+        })
         .await
     }
 
@@ -427,20 +363,14 @@ impl Client {
         page_size: u32,
         page_token: impl Into<String>,
     ) -> Result<(Vec<FlowSummary>, String), ClientError> {
-        let request = proto::SearchFlowsRequest {
-            query: query.into(),
-            page_size,
-            page_token: page_token.into(),
-        };
+        let request =
+            proto::SearchFlowsRequest { query: query.into(), page_size, page_token: page_token.into() };
         let found = self
             .call("search Flows", "", request, async |mut service, request| {
                 service.search_flows(request).await
             })
             .await?;
-        Ok((
-            found.flows.into_iter().map(FlowSummary::from).collect(),
-            found.next_page_token,
-        ))
+        Ok((found.flows.into_iter().map(FlowSummary::from).collect(), found.next_page_token))
     }
 
     /// The server's version and protocol interval.
@@ -449,21 +379,15 @@ impl Client {
     /// As for every call.
     pub async fn server_info(&self) -> Result<proto::ServerInfo, ClientError> {
         let request = proto::GetServerInfoRequest {};
-        self.call(
-            "read the server's version",
-            "",
-            request,
-            async |mut service, request| service.get_server_info(request).await,
-        )
+        self.call("read the server's version", "", request, async |mut service, request| {
+            service.get_server_info(request).await
+        })
         .await
     }
 }
 
 impl From<StepExecutionId> for proto::StepExecutionId {
     fn from(step: StepExecutionId) -> Self {
-        Self {
-            step_type: step.step_type,
-            number: step.number,
-        }
+        Self { step_type: step.step_type, number: step.number }
     }
 }

@@ -34,9 +34,7 @@ pub enum ClientError {
     Protocol(#[from] ProtocolError),
     /// The server did not serve until the call's deadline. Whether a change was made is unknown; repeating
     /// the call with the same request ID is safe.
-    #[error(
-        "{operation}: the server at {address} was unavailable for {waited:?} (last: {message})"
-    )]
+    #[error("{operation}: the server at {address} was unavailable for {waited:?} (last: {message})")]
     Unavailable {
         /// The call.
         operation: &'static str,
@@ -180,36 +178,20 @@ impl ClientError {
             proto::ErrorDetail::decode(status.details()).unwrap_or_default()
         };
         match detail.sub_status() {
-            SubStatus::FlowAlreadyStarted => Self::AlreadyStarted {
-                flow_id,
-                run_id: detail.run_id,
-            },
+            SubStatus::FlowAlreadyStarted => Self::AlreadyStarted { flow_id, run_id: detail.run_id },
             SubStatus::FlowNotExisting => Self::NotFound { flow_id },
-            SubStatus::FlowNotActive => Self::NotActive {
-                flow_id,
-                status: detail.flow_status().into(),
-            },
+            SubStatus::FlowNotActive => Self::NotActive { flow_id, status: detail.flow_status().into() },
             SubStatus::FlowClosing => Self::Closing { flow_id },
             SubStatus::StepNotCompleted => Self::StepNotCompleted { flow_id },
             SubStatus::ChannelMessageNotFound => Self::MessageNotFound { message },
             SubStatus::TimerNotFound => Self::TimerNotFound { message },
             SubStatus::RequestIdReused => Self::RequestIdReused { message },
-            SubStatus::LimitExceeded => Self::LimitExceeded {
-                field: detail.field,
-                message,
-            },
-            SubStatus::InvalidArgument => Self::InvalidArgument {
-                field: detail.field,
-                message,
-            },
+            SubStatus::LimitExceeded => Self::LimitExceeded { field: detail.field, message },
+            SubStatus::InvalidArgument => Self::InvalidArgument { field: detail.field, message },
             SubStatus::Uncategorised
             | SubStatus::WorkerError
             | SubStatus::LongPollTimeout
-            | SubStatus::RequestTimeout => Self::Other {
-                operation,
-                code: status.code(),
-                message,
-            },
+            | SubStatus::RequestTimeout => Self::Other { operation, code: status.code(), message },
         }
     }
 }

@@ -27,22 +27,16 @@ impl Client {
     /// # Errors
     /// [`ClientError::NotFound`]; [`ClientError::LongPollTimeout`] when a limit was set; others as for every
     /// call.
-    pub async fn wait_for_flow(
-        &self,
-        target: impl Into<FlowTarget>,
-    ) -> Result<FlowResult, ClientError> {
+    pub async fn wait_for_flow(&self, target: impl Into<FlowTarget>) -> Result<FlowResult, ClientError> {
         let target = target.into();
         let request = |wait: Duration| proto::WaitForFlowRequest {
             target: Some(target.to_proto()),
             wait_ms: Some(crate::options::milliseconds(wait)),
         };
         let result = self
-            .poll(
-                "wait for a Flow",
-                &target.flow_id,
-                request,
-                async |mut service, request| service.wait_for_flow(request).await,
-            )
+            .poll("wait for a Flow", &target.flow_id, request, async |mut service, request| {
+                service.wait_for_flow(request).await
+            })
             .await?;
         Ok(result.into())
     }
@@ -52,10 +46,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::FlowNotCompleted`] if it ended otherwise; [`ClientError::SeveralOutputs`];
     /// [`ClientError::Value`] if its output is something else; and as [`wait_for_flow`](Self::wait_for_flow).
-    pub async fn result<F: Flow>(
-        &self,
-        target: impl Into<FlowTarget>,
-    ) -> Result<F::Output, ClientError> {
+    pub async fn result<F: Flow>(&self, target: impl Into<FlowTarget>) -> Result<F::Output, ClientError> {
         let target = target.into();
         let flow_id = target.flow_id.clone();
         let result = self.wait_for_flow(target).await?;
@@ -69,10 +60,7 @@ impl Client {
         match result.outputs.as_slice() {
             [] => Ok(value::decode(None)?),
             [output] => Ok(output.decode()?),
-            outputs => Err(ClientError::SeveralOutputs {
-                flow_id,
-                count: outputs.len(),
-            }),
+            outputs => Err(ClientError::SeveralOutputs { flow_id, count: outputs.len() }),
         }
     }
 
@@ -92,12 +80,9 @@ impl Client {
             step: Some(step.clone().into()),
             wait_ms: Some(crate::options::milliseconds(wait)),
         };
-        self.poll(
-            "wait for a Step",
-            &target.flow_id,
-            request,
-            async |mut service, request| service.wait_for_step(request).await,
-        )
+        self.poll("wait for a Step", &target.flow_id, request, async |mut service, request| {
+            service.wait_for_step(request).await
+        })
         .await?;
         Ok(())
     }
@@ -118,12 +103,9 @@ impl Client {
             wait_ms: Some(crate::options::milliseconds(wait)),
         };
         let found = self
-            .poll(
-                "wait for an event",
-                &target.flow_id,
-                request,
-                async |mut service, request| service.wait_for_history_event(request).await,
-            )
+            .poll("wait for an event", &target.flow_id, request, async |mut service, request| {
+                service.wait_for_history_event(request).await
+            })
             .await?;
         Ok(found.event)
     }
@@ -142,9 +124,7 @@ impl Client {
         let began = Instant::now();
         let mut backoff = Backoff::default();
         loop {
-            let left = self
-                .long_poll_limit
-                .map_or(POLL, |limit| limit.saturating_sub(began.elapsed()));
+            let left = self.long_poll_limit.map_or(POLL, |limit| limit.saturating_sub(began.elapsed()));
             let wait = left.min(POLL);
             let sent = send(self.service.clone(), Request::new(request(wait)));
             let is_over = match tokio::time::timeout(wait + POLL_GRACE, sent).await {
@@ -156,11 +136,7 @@ impl Client {
                     true
                 }
                 Ok(Err(status)) if is_transient(&status) => {
-                    tracing::debug!(
-                        operation,
-                        message = status.message(),
-                        "unavailable: trying again"
-                    );
+                    tracing::debug!(operation, message = status.message(), "unavailable: trying again");
                     false
                 }
                 Ok(Err(status)) => {
@@ -171,10 +147,7 @@ impl Client {
             if let Some(limit) = self.long_poll_limit
                 && began.elapsed() >= limit
             {
-                return Err(ClientError::LongPollTimeout {
-                    operation,
-                    waited: began.elapsed(),
-                });
+                return Err(ClientError::LongPollTimeout { operation, waited: began.elapsed() });
             }
             if !is_over {
                 tokio::time::sleep(backoff.next_delay()).await;

@@ -93,12 +93,15 @@ impl Client {
     /// At once, if nobody answers there or the versions do not fit.
     pub async fn connect(address: impl AsRef<str>) -> Result<Self, ClientError> {
         let client = Self::new(address)?;
-        let address = client.server.address.to_string();
-        let connect_error = |message: String| ClientError::Connect {
-            address: address.clone(),
-            message,
-        };
-        let mut service = client.service.clone();
+        client.connected().await?;
+        Ok(client)
+    }
+
+    /// Asks the server for its protocol versions, once.
+    pub(crate) async fn connected(&self) -> Result<(), ClientError> {
+        let address = self.server.address.to_string();
+        let connect_error = |message: String| ClientError::Connect { address: address.clone(), message };
+        let mut service = self.service.clone();
         let info = tokio::time::timeout(
             CONNECT_CALL_TIMEOUT,
             service.get_server_info(proto::GetServerInfoRequest {}),
@@ -111,7 +114,7 @@ impl Client {
                 None => connect_error(format!("{:?}: {}", status.code(), status.message())),
             })?;
         agree_on_protocol(&address, info.get_ref(), proto::PROTOCOL_VERSIONS)?;
-        Ok(client)
+        Ok(())
     }
 
     /// A client that connects when it is first used, so that it can be made before its server runs.
@@ -126,13 +129,7 @@ impl Client {
         let service = FlowServiceClient::new(server.connect_lazily())
             .max_decoding_message_size(proto::MESSAGE_BYTES)
             .max_encoding_message_size(proto::MESSAGE_BYTES);
-        Self {
-            server,
-            service,
-            deadline: CALL_DEADLINE,
-            long_poll_limit: None,
-            request_id: None,
-        }
+        Self { server, service, deadline: CALL_DEADLINE, long_poll_limit: None, request_id: None }
     }
 
     /// How long a call may take, repetitions included. Default [`CALL_DEADLINE`]. Calls that wait for
@@ -165,9 +162,7 @@ impl Client {
     }
 
     pub(crate) fn request_id(&self) -> String {
-        self.request_id
-            .clone()
-            .unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
+        self.request_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
     }
 
     /// One call, repeated while the server is unavailable, until the deadline.
@@ -210,12 +205,7 @@ impl Client {
                     message: describe(&status),
                 });
             }
-            tracing::debug!(
-                operation,
-                message = status.message(),
-                ?delay,
-                "unavailable: trying again"
-            );
+            tracing::debug!(operation, message = status.message(), ?delay, "unavailable: trying again");
             tokio::time::sleep(delay).await;
         }
     }
@@ -231,25 +221,16 @@ fn describe(status: &Status) -> String {
 impl FlowTarget {
     /// The latest run of a Flow.
     pub fn latest(flow_id: impl Into<String>) -> Self {
-        Self {
-            flow_id: flow_id.into(),
-            run_id: None,
-        }
+        Self { flow_id: flow_id.into(), run_id: None }
     }
 
     /// One run of a Flow.
     pub fn run(flow_id: impl Into<String>, run_id: impl Into<String>) -> Self {
-        Self {
-            flow_id: flow_id.into(),
-            run_id: Some(run_id.into()),
-        }
+        Self { flow_id: flow_id.into(), run_id: Some(run_id.into()) }
     }
 
     pub(crate) fn to_proto(&self) -> proto::Target {
-        proto::Target {
-            flow_id: self.flow_id.clone(),
-            run_id: self.run_id.clone(),
-        }
+        proto::Target { flow_id: self.flow_id.clone(), run_id: self.run_id.clone() }
     }
 }
 

@@ -102,11 +102,7 @@ impl From<proto::FlowError> for FlowError {
             proto::ErrorCategory::FlowTimeout => ErrorCategory::FlowTimeout,
             proto::ErrorCategory::Internal => ErrorCategory::Internal,
         };
-        Self {
-            category,
-            error_type: error.error_type,
-            text: error.text,
-        }
+        Self { category, error_type: error.error_type, text: error.text }
     }
 }
 
@@ -154,19 +150,13 @@ impl From<proto::FlowResult> for FlowResult {
 
 impl From<proto::FlowOutput> for FlowOutput {
     fn from(output: proto::FlowOutput) -> Self {
-        Self {
-            step: output.step.unwrap_or_default().into(),
-            value: output.value,
-        }
+        Self { step: output.step.unwrap_or_default().into(), value: output.value }
     }
 }
 
 impl From<proto::StepExecutionId> for StepExecutionId {
     fn from(step: proto::StepExecutionId) -> Self {
-        Self {
-            step_type: step.step_type,
-            number: step.number,
-        }
+        Self { step_type: step.step_type, number: step.number }
     }
 }
 

@@ -106,22 +106,16 @@ impl StartOptions {
 
     /// An Attribute that the first Step sees.
     pub fn attribute<T: Serialize>(mut self, attribute: &Attribute<T>, value: &T) -> Self {
-        let entry = value::encode_attribute(value).map(|value| proto::AttributeEntry {
-            key: Some(attribute.key().to_proto()),
-            value: Some(value),
-        });
+        let entry = value::encode_attribute(value)
+            .map(|value| proto::AttributeEntry { key: Some(attribute.key().to_proto()), value: Some(value) });
         self.attributes.push(entry);
         self
     }
 
     pub(crate) fn fill(self, request: &mut proto::StartFlowRequest) -> Result<(), ValueError> {
         request.timeout_ms = self.timeout.map(milliseconds);
-        request.timeout_policy = self
-            .timeout_policy
-            .map_or(0, |policy| policy.to_proto().into());
-        request.id_reuse_policy = self
-            .id_reuse_policy
-            .map_or(0, |policy| policy.to_proto().into());
+        request.timeout_policy = self.timeout_policy.map_or(0, |policy| policy.to_proto().into());
+        request.id_reuse_policy = self.id_reuse_policy.map_or(0, |policy| policy.to_proto().into());
         request.ignore_already_started = self.ignore_already_started;
         request.start_delay_ms = self.start_delay.map(milliseconds);
         request.retention_ms = self.retention.map(milliseconds);

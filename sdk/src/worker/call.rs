@@ -36,13 +36,7 @@ pub(crate) struct Call {
 impl Call {
     /// Runs the handler until it ends, its deadline passes, or it is cancelled and does not listen.
     pub(crate) async fn run(self) {
-        let Self {
-            task,
-            flow,
-            handler,
-            cancellation,
-            frames,
-        } = self;
+        let Self { task, flow, handler, cancellation, frames } = self;
         let deadline = remaining(task.deadline_unix_ms);
         let context = Context::new(task, flow, cancellation.clone(), frames.clone());
         let outcome = tokio::select! {
@@ -127,11 +121,7 @@ fn execute_done(context: &Context, decision: Decision) -> Result<Kind, StepError
         ));
     }
     for channel in decision::channels(&decision) {
-        flow.schema.check_channel_name(
-            flow.flow_type,
-            &channel.name,
-            channel.instance.is_some(),
-        )?;
+        flow.schema.check_channel_name(flow.flow_type, &channel.name, channel.instance.is_some())?;
     }
     Ok(Kind::ExecuteDone(ExecuteDone {
         handout: context.task().handout,
@@ -148,9 +138,7 @@ async fn abandoned(cancellation: &Cancellation) {
 
 /// By this machine's clock; the server's own deadline decides.
 fn remaining(deadline_unix_ms: i64) -> Duration {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Duration::from_millis(u64::try_from(deadline_unix_ms).unwrap_or(0)).saturating_sub(now)
 }
 
@@ -160,9 +148,8 @@ async fn catching_panics<T>(
 ) -> Result<T, StepError> {
     std::future::poll_fn(|cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
-        polled.unwrap_or_else(|payload: Box<dyn Any + Send>| {
-            Poll::Ready(Err(StepError::from_panic(&*payload)))
-        })
+        polled
+            .unwrap_or_else(|payload: Box<dyn Any + Send>| Poll::Ready(Err(StepError::from_panic(&*payload))))
     })
     .await
 }

@@ -45,12 +45,7 @@ pub(crate) struct Batches {
 /// A sender, and the stream that it feeds.
 pub(crate) fn frame_channel() -> (FrameSender, Batches) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let batches = Batches {
-        receiver,
-        received: Vec::new(),
-        pending: VecDeque::new(),
-        is_finished: false,
-    };
+    let batches = Batches { receiver, received: Vec::new(), pending: VecDeque::new(), is_finished: false };
     (FrameSender(sender), batches)
 }
 
@@ -65,9 +60,7 @@ impl Batches {
                 break;
             }
         }
-        proto::WorkerBatch {
-            frames: self.pending.drain(..count).collect(),
-        }
+        proto::WorkerBatch { frames: self.pending.drain(..count).collect() }
     }
 }
 
@@ -77,10 +70,7 @@ impl Stream for Batches {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         if !this.is_finished && this.pending.len() < BATCH_FRAMES {
-            match this
-                .receiver
-                .poll_recv_many(cx, &mut this.received, BATCH_FRAMES)
-            {
+            match this.receiver.poll_recv_many(cx, &mut this.received, BATCH_FRAMES) {
                 Poll::Ready(0) => this.is_finished = true,
                 Poll::Ready(_) => {
                     for frame in this.received.drain(..) {

@@ -230,10 +230,7 @@ impl Worker {
                     tracing::info!(worker = %self.identity, address = %self.server.address, "connected");
                     complaint.over();
                     let opened_at = Instant::now();
-                    match session
-                        .serve(inbound, shutdown.as_mut(), self.drain_timeout)
-                        .await
-                    {
+                    match session.serve(inbound, shutdown.as_mut(), self.drain_timeout).await {
                         SessionEnd::Stopped => return Ok(()),
                         SessionEnd::Lost(why) => {
                             tracing::warn!(address = %self.server.address, why, "the Worker stream ended");
@@ -262,11 +259,8 @@ impl Worker {
     /// Connects, agrees on a protocol version and says hello. A new connection each time: the old one may
     /// lead to a process that does not serve any more.
     async fn open(&self) -> Result<(Session, tonic::Streaming<proto::ServerBatch>), OpenError> {
-        let channel = self
-            .server
-            .connect()
-            .await
-            .map_err(|error| OpenError::Transient(root_cause(&error)))?;
+        let channel =
+            self.server.connect().await.map_err(|error| OpenError::Transient(root_cause(&error)))?;
         let mut request = tonic::Request::new(proto::GetServerInfoRequest {});
         request.set_timeout(SERVER_INFO_TIMEOUT);
         let info = FlowServiceClient::new(channel.clone())
@@ -290,19 +284,9 @@ impl Worker {
     }
 
     fn hello(&self, protocol_version: u32) -> proto::Hello {
-        let mut flow_types: Vec<_> = self
-            .registry
-            .flows
-            .values()
-            .map(|flow| flow.to_proto())
-            .collect();
+        let mut flow_types: Vec<_> = self.registry.flows.values().map(|flow| flow.to_proto()).collect();
         flow_types.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        proto::Hello {
-            worker: self.identity.clone(),
-            slots: self.slots,
-            flow_types,
-            protocol_version,
-        }
+        proto::Hello { worker: self.identity.clone(), slots: self.slots, flow_types, protocol_version }
     }
 
     fn open_error(&self, status: &Status) -> OpenError {
@@ -350,10 +334,7 @@ struct Complaint {
 
 impl Complaint {
     fn about(&mut self, address: &str, why: &str) {
-        if self
-            .last
-            .is_some_and(|last| last.elapsed() < COMPLAIN_INTERVAL)
-        {
+        if self.last.is_some_and(|last| last.elapsed() < COMPLAIN_INTERVAL) {
             return;
         }
         self.last = Some(Instant::now());
@@ -386,16 +367,12 @@ fn process_identity() -> String {
 
 fn random_base32(count: usize) -> String {
     const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    (0..count)
-        .map(|_| char::from(ALPHABET[fastrand::usize(..32)]))
-        .collect()
+    (0..count).map(|_| char::from(ALPHABET[fastrand::usize(..32)])).collect()
 }
 
 impl fmt::Debug for WorkerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkerBuilder")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
+        f.debug_struct("WorkerBuilder").field("address", &self.address).finish_non_exhaustive()
     }
 }
 

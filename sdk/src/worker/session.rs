@@ -53,12 +53,7 @@ enum Stage {
 
 impl Session {
     pub(crate) fn new(registry: Arc<Registry>, frames: FrameSender) -> Self {
-        Self {
-            registry,
-            frames,
-            running: HashMap::new(),
-            stage: Stage::Taking,
-        }
+        Self { registry, frames, running: HashMap::new(), stage: Stage::Taking }
     }
 
     /// Serves the stream. `shutdown` is not polled again once it has ended.
@@ -123,21 +118,11 @@ impl Session {
         })
     }
 
-    fn on_message(
-        &mut self,
-        batch: Result<Option<proto::ServerBatch>, Status>,
-    ) -> Result<(), SessionEnd> {
+    fn on_message(&mut self, batch: Result<Option<proto::ServerBatch>, Status>) -> Result<(), SessionEnd> {
         match batch {
-            Ok(Some(batch)) => batch
-                .frames
-                .into_iter()
-                .try_for_each(|frame| self.on_frame(frame)),
+            Ok(Some(batch)) => batch.frames.into_iter().try_for_each(|frame| self.on_frame(frame)),
             Ok(None) => Err(SessionEnd::Lost("the server ended the stream".to_owned())),
-            Err(status) => Err(SessionEnd::Lost(format!(
-                "{:?}: {}",
-                status.code(),
-                status.message()
-            ))),
+            Err(status) => Err(SessionEnd::Lost(format!("{:?}: {}", status.code(), status.message()))),
         }
     }
 
@@ -156,9 +141,7 @@ impl Session {
             }
             Some(ServerKind::Ping(_)) => self.frames.send(Kind::Pong(Pong {})),
             Some(ServerKind::Refused(why)) => {
-                return Err(SessionEnd::Lost(format!(
-                    "the server refused the stream: {why}"
-                )));
+                return Err(SessionEnd::Lost(format!("the server refused the stream: {why}")));
             }
             None => {
                 tracing::debug!("the server sent a kind of frame that this version does not know")
@@ -176,14 +159,8 @@ impl Session {
             self.frames.send(Kind::ReturnUnused(handout));
             return;
         }
-        let step_type = task
-            .step
-            .as_ref()
-            .map_or("", |step| step.step_type.as_str());
-        let found = self
-            .registry
-            .flow(&task.flow_type)
-            .and_then(|flow| Some((flow, flow.step(step_type)?)));
+        let step_type = task.step.as_ref().map_or("", |step| step.step_type.as_str());
+        let found = self.registry.flow(&task.flow_type).and_then(|flow| Some((flow, flow.step(step_type)?)));
         let Some((flow, step)) = found else {
             tracing::debug!(flow_type = %task.flow_type, step_type, "declining: this Worker has no such Step");
             self.frames.send(Kind::Decline(handout));
@@ -198,13 +175,7 @@ impl Session {
             task,
         };
         let handler = tokio::spawn(call.run()).abort_handle();
-        self.running.insert(
-            (handout.epoch, handout.counter),
-            Running {
-                cancellation,
-                handler,
-            },
-        );
+        self.running.insert((handout.epoch, handout.counter), Running { cancellation, handler });
     }
 
     fn on_cancel(&mut self, handout: Option<proto::HandoutId>, reason: CancelReason) {

@@ -1,0 +1,7 @@
+//! The Worker against a fake server, in virtual time.
+
+mod calls;
+mod definition;
+mod drain;
+mod fixture;
+mod streams;
