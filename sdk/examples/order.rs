@@ -176,7 +176,7 @@ impl World {
 
 /// Every fifth parcel is forgotten: its order is refunded.
 fn is_forgotten(number: u32) -> bool {
-    number % 5 == 0
+    number.is_multiple_of(5)
 }
 
 async fn run_worker(options: &Options, shutdown: impl Future<Output = ()>) -> Result<(), Error> {

@@ -290,15 +290,13 @@ impl Worker {
     }
 
     fn open_error(&self, status: &Status) -> OpenError {
-        match status.code() {
-            // What this Worker says is wrong, or what answers is no dex-server-zd.
-            Code::InvalidArgument | Code::Unimplemented => OpenError::Fatal(WorkerError::Refused {
-                address: self.server.address.to_string(),
-                code: status.code(),
-                message: status.message().to_owned(),
-            }),
-            code => OpenError::Transient(format!("{code:?}: {}", status.message())),
+        let (code, message) = (status.code(), status.message().to_owned());
+        // What this Worker says is wrong, or what answers is no dex-server-zd.
+        if matches!(code, Code::InvalidArgument | Code::Unimplemented) {
+            let address = self.server.address.to_string();
+            return OpenError::Fatal(WorkerError::Refused { address, code, message });
         }
+        OpenError::Transient(format!("{code:?}: {message}"))
     }
 }
 

@@ -33,10 +33,11 @@ async fn frame_of(flow: Test, task: proto::Task) -> Kind {
 }
 
 async fn failure_of(flow: Test, task: proto::Task) -> Failed {
-    match frame_of(flow, task).await {
-        Kind::Failed(failed) => failed,
-        other => panic!("expected a failure, got {other:?}"),
-    }
+    let frame = frame_of(flow, task).await;
+    let Kind::Failed(failed) = frame else {
+        panic!("expected a failure, got {frame:?}");
+    };
+    failed
 }
 
 fn failure_text(failed: &Failed) -> (&str, &str) {
@@ -387,10 +388,10 @@ async fn fd_032_the_idempotency_key_is_equal_for_every_attempt() {
         let flow = working(|ctx| Box::pin(async move { Ok(Decision::complete(&ctx.idempotency_key())) }));
         let mut execute = task("Work", proto::Method::Execute, u64::from(attempt));
         execute.attempt = attempt;
-        match frame_of(flow, execute).await {
-            Kind::ExecuteDone(done) => done.decision.unwrap().kind,
-            other => panic!("expected a decision, got {other:?}"),
-        }
+        let Kind::ExecuteDone(done) = frame_of(flow, execute).await else {
+            panic!("expected a decision");
+        };
+        done.decision.unwrap().kind
     };
     let expected = Some(DecisionKind::GracefulComplete(proto::decision::Complete {
         output: json("\"flow-1/run-1/Work-1\""),
