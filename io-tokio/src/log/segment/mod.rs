@@ -379,3 +379,6 @@ impl LogStore for SegmentLog {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod power_tests;

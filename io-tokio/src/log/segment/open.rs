@@ -60,14 +60,20 @@ pub(super) fn open_in_boot(
     }
     if !mode.syncs() {
         fs::write(&marker, boot).map_err(io_error("cannot write", &marker))?;
-    } else if unsynced_in.is_some() {
-        // From now on an acknowledged entry is durable, and so is what it builds on.
-        for header in &opened.segments {
+    } else {
+        // What this process goes on behind must not be lost later. That is the last segment, whose last
+        // record may never have been synced: its writer was killed in between. It is every segment where
+        // the mode was another.
+        let all = unsynced_in.is_some();
+        let unsynced = if all { 0 } else { opened.segments.len().saturating_sub(1) };
+        for header in &opened.segments[unsynced..] {
             let path = file::path(folder, header.first);
             File::open(&path).and_then(|file| disk.sync(&file)).map_err(io_error("cannot sync", &path))?;
         }
-        disk.sync_folder(folder).map_err(io_error("cannot sync", folder))?;
-        fs::remove_file(&marker).map_err(io_error("cannot remove", &marker))?;
+        if all {
+            disk.sync_folder(folder).map_err(io_error("cannot sync", folder))?;
+            fs::remove_file(&marker).map_err(io_error("cannot remove", &marker))?;
+        }
     }
     Ok(opened)
 }

@@ -507,6 +507,7 @@ fn ha_008_strict_first_syncs_what_another_mode_left() {
     bench.mode = DurabilityMode::Strict;
     bench.open();
     assert_eq!(bench.disk.asked(), [Asked::Sync, Asked::Sync, Asked::SyncFolder]);
+    // And ever after what it goes on behind, whose writer may have been killed before its sync.
     bench.open();
-    assert_eq!(bench.disk.asked(), []);
+    assert_eq!(bench.disk.asked(), [Asked::Sync]);
 }
