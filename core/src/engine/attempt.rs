@@ -53,6 +53,7 @@ impl Turn<'_> {
         let handout = self.cx.new_handout();
         let snapshot = self.first_snapshot(id);
         let time = self.cx.time;
+        let input = self.run.input(id);
         let Some(step) = self.run.steps.get_mut(id) else {
             return;
         };
@@ -72,7 +73,7 @@ impl Turn<'_> {
             attempt: step.call.attempt,
             deadline: time.saturating_add(timeout),
             heartbeat_timeout_ms: step.options.heartbeat_timeout_ms,
-            input: step.input.clone(),
+            input,
             snapshot,
             locals: step.locals.clone(),
             conditions: step.conditions.clone(),
@@ -167,7 +168,7 @@ impl Turn<'_> {
 
     /// The method call failed for good.
     fn method_failed(&mut self, id: &StepExecutionId, step: &StepRecord, failure: Failure) {
-        let context = step_context(id, step);
+        let context = step_context(self.run, id, step);
         let info = RecoveryInfo {
             error_type: failure.error_type.clone(),
             detail: failure.detail.clone(),
@@ -187,9 +188,8 @@ impl Turn<'_> {
                 self.begin_execute(id);
             }
             (Method::Execute, Some(recovery)) => {
-                let movement = recovery_movement(recovery.clone(), step);
-                self.run.steps.remove(id);
-                self.run.snapshots.remove(id);
+                let movement = recovery_movement(recovery.clone(), self.run.input(id));
+                self.run.remove_step(id);
                 let next = self.schedule(movement, Lineage::Recovery(id.clone()), Some(info), None);
                 let then = AfterFailure::Recovery(next);
                 self.record_event(EventKind::MethodFailed { context, failure, then });
@@ -229,8 +229,7 @@ impl Turn<'_> {
 
     /// An attempt of a run that is closing came to its end; its outcome is not wanted.
     pub(super) fn forget_ended_step(&mut self, id: &StepExecutionId) {
-        self.run.steps.remove(id);
-        self.run.snapshots.remove(id);
+        self.run.remove_step(id);
         self.complete_if_done();
     }
 

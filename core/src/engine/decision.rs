@@ -40,22 +40,28 @@ impl Turn<'_> {
             | DecisionKind::ForceFail(_) => 0,
         };
         if self.run.steps.len() + scheduled > limits::ACTIVE_STEPS {
-            return Err("one run may have 100,000 active Step executions".into());
+            return Err("one run may have 20,000 active Step executions".into());
         }
         Ok(())
     }
 
     /// Whether these effects keep the run within its limits; else which limit they break.
     pub(super) fn check_effects(&self, effects: &Effects) -> Result<(), Name> {
-        let written: u64 =
-            effects.attributes.iter().filter_map(|write| write.value.as_ref()).map(attribute_bytes).sum();
+        let written: u64 = effects
+            .attributes
+            .iter()
+            .filter_map(|write| write.value.as_ref().map(|value| attribute_bytes(&write.key, value)))
+            .sum();
         if self.run.head().attribute_bytes + written > limits::ATTRIBUTES_BYTES {
             return Err("the Attributes of one run may take 4 MiB".into());
         }
-        let published: u64 =
-            effects.publications.iter().map(|publication| message_bytes(&publication.value)).sum();
+        let published: u64 = effects
+            .publications
+            .iter()
+            .map(|publication| message_bytes(&publication.channel, &publication.value))
+            .sum();
         if self.run.head().message_bytes + published > limits::MESSAGES_BYTES {
-            return Err("the pending Channel messages of one run may take 16 MiB".into());
+            return Err("the pending Channel messages of one run may take 8 MiB".into());
         }
         Ok(())
     }
@@ -77,7 +83,7 @@ impl Turn<'_> {
         let Some(step) = self.run.steps.get(id) else {
             return;
         };
-        let context = step_context(id, step);
+        let context = step_context(self.run, id, step);
         self.apply_effects(&effects);
         self.record_event(EventKind::WaitForCompleted {
             context,
@@ -100,7 +106,7 @@ impl Turn<'_> {
         let Some(step) = self.run.steps.get(id) else {
             return;
         };
-        let context = step_context(id, step);
+        let context = step_context(self.run, id, step);
         self.apply_effects(&effects);
         self.record_event(EventKind::ExecuteCompleted {
             context,

@@ -15,11 +15,12 @@ impl<S: StateRead> Engine<S> {
         self.refill_timers();
         let mut count = 0;
         while count < limits::BATCH
-            && self.cx.changes.len() < limits::DELETED_KEYS
             && let Some(timer) = self.cx.timers.pop_due(self.cx.time)
         {
             count += 1;
+            let run_id = timer.run_id;
             self.fire(timer);
+            self.collect(run_id);
             self.refill_timers();
         }
         if count > 0 {
@@ -121,25 +122,24 @@ impl<S: StateRead> Engine<S> {
             self.recovery_cursor = keys::after(key.clone());
         }
         for (key, value) in found {
-            self.recover(key, &value);
+            if let Some(run_id) = self.recover(key, &value) {
+                self.collect(run_id);
+            }
         }
         done
     }
 
-    fn recover(&mut self, key: alloc::vec::Vec<u8>, value: &[u8]) {
+    /// The run that it belongs to, if it can be read.
+    fn recover(&mut self, key: alloc::vec::Vec<u8>, value: &[u8]) -> Option<RunId> {
         let item: super::record::WorkItem = match decode(&key, value) {
             Ok(item) => item,
             Err(error) => {
                 self.damaged(error);
-                return;
+                return None;
             }
         };
-        let Some(work) = keys::parse_work(&key) else {
-            return;
-        };
-        let Ok(mut turn) = self.turn(item.run_id) else {
-            return;
-        };
+        let work = keys::parse_work(&key)?;
+        let mut turn = self.turn(item.run_id).ok()?;
         match turn.run.steps.get(&item.step).map(|step| step.phase.clone()) {
             Some(super::record::StepPhase::Queued(queued)) if queued == work => {
                 turn.cx.enqueue_again(turn.run, work, &item.step);
@@ -153,6 +153,7 @@ impl<S: StateRead> Engine<S> {
             // A key without its Step: nothing refers to it.
             Some(_) | None => self.cx.changes.push(Change { key, value: None }),
         }
+        Some(item.run_id)
     }
 
     /// Tells people about a record that cannot be read, and what to tell the caller.

@@ -212,6 +212,7 @@ impl<S: StateRead> Engine<S> {
                 lost_attempts += 1;
                 turn.attempt_failed(&task.step, FailedAttempt::not_completed(why));
             }
+            self.collect(task.run_id);
         }
         self.cx.event(EngineEvent::WorkerDisconnected { worker: stream.worker, lost_attempts });
     }
@@ -241,6 +242,7 @@ impl<S: StateRead> Engine<S> {
         self.cx.tell_timed_out(&task, handout);
         if let Ok(mut turn) = self.turn(task.run_id) {
             turn.attempt_failed(&task.step, failed);
+            self.collect(task.run_id);
         }
     }
 

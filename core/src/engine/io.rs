@@ -114,6 +114,16 @@ pub enum Output {
         #[n(2)]
         frame: ServerFrame,
     },
+    /// Forget the task of this hand-out, which waits for its position: it was taken back (D-23).
+    #[n(6)]
+    Withdraw {
+        /// Which stream it was for.
+        #[n(0)]
+        stream: StreamId,
+        /// Which hand-out.
+        #[n(1)]
+        handout: crate::ids::HandoutId,
+    },
     /// Close a Worker stream after everything already sent on it.
     #[n(2)]
     CloseStream {
@@ -269,4 +279,12 @@ pub struct Change {
     /// The new value.
     #[cbor(n(1), with = "minicbor::bytes")]
     pub value: Option<Vec<u8>>,
+}
+
+impl Change {
+    /// About what it takes in an entry, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.key.len() + self.value.as_ref().map_or(0, Vec::len)
+    }
 }

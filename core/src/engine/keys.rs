@@ -7,6 +7,7 @@
 //! | `r` run, `h` | `RunHead`: what changes | the run is loaded |
 //! | `r` run, `a` key | an Attribute | the run is loaded |
 //! | `r` run, `m` key, number | a pending message | the run is loaded |
+//! | `r` run, `i` step | a large input of an active Step execution | the run is loaded |
 //! | `r` run, `p` step | the first attempt's snapshot | the run is loaded |
 //! | `r` run, `s` step | `StepRecord` of an active Step execution | the run is loaded |
 //! | `d` run, request id | the stored answer of a mutating call (D-35) | the request is repeated |
@@ -126,6 +127,12 @@ pub(super) fn message(run_id: RunId, channel: &Key, number: u64) -> Vec<u8> {
     let mut key = part(run_id, b'm');
     with_key(&mut key, channel);
     key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+pub(super) fn input(run_id: RunId, step: &StepExecutionId) -> Vec<u8> {
+    let mut key = part(run_id, b'i');
+    with_step(&mut key, step);
     key
 }
 

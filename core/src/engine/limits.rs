@@ -17,8 +17,13 @@ pub const ITEMS: usize = 10_000;
 pub const PAGE_SIZE: u32 = 1_000;
 /// Any duration: 100 years, in milliseconds. Nothing that is later can overflow a timestamp.
 pub const DURATION_MS: u64 = 100 * 366 * 24 * 3_600 * 1_000;
-/// Active Step executions of one run.
-pub const ACTIVE_STEPS: usize = 100_000;
+/// Active Step executions of one run: 20,000, so that closing it fits into an entry.
+pub const ACTIVE_STEPS: usize = 20_000;
+/// A Step input up to this size stands in the Step's record, which is written at every change of its phase.
+pub const INLINE_INPUT_BYTES: usize = 1 << 10;
+/// What one input decides is cut into decisions of about this size: 2 MiB, so that the
+/// largest single part of one still fits into an entry with it.
+pub const DECISION_BYTES: usize = 2 << 20;
 /// Tasks on one Worker stream.
 pub const STREAM_SLOTS: u32 = 10_000;
 /// The Step type under which a timeout handler runs. No Step of an application may begin with `$`.
@@ -35,8 +40,8 @@ pub const PING_TIMEOUT_MS: u64 = 15_000;
 pub const DRAIN_GRACE_MS: u64 = 5_000;
 /// All Attributes of one run: 4 MiB, so that a first-attempt snapshot fits into an entry (D-56).
 pub const ATTRIBUTES_BYTES: u64 = 4 << 20;
-/// All pending Channel messages of one run: 16 MiB, so that a Wait that takes them all fits into an entry.
-pub const MESSAGES_BYTES: u64 = 16 << 20;
+/// All pending Channel messages of one run: 8 MiB, so that a Wait that takes them all fits into an entry.
+pub const MESSAGES_BYTES: u64 = 8 << 20;
 /// A cooperative stop waits for running attempts for so long.
 pub const CLOSING_MS: u64 = 30_000;
 /// Skips of timers of Steps that do not wait yet, per run.

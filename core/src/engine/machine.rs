@@ -8,7 +8,7 @@ use minicbor::{Decode, Encode};
 
 use super::call::{CallError, Target};
 use super::context::{Context, Staged};
-use super::io::{EngineEvent, Input, NodeOrder, NodeReport, Output};
+use super::io::{Change, EngineEvent, Input, NodeOrder, NodeReport, Output};
 use super::keys;
 use super::limits;
 use super::queries::damaged_error;
@@ -18,7 +18,7 @@ use super::runs::Runs;
 use super::state::{Overlay, StateRead, View};
 use super::turn::Turn;
 use crate::ids::{Name, Position, RunId};
-use crate::log::{Appender, AppenderInput, AppenderOutput, LogEnd, Origin};
+use crate::log::{Appender, AppenderOutput, LogEnd, Origin};
 use crate::time::{Instant, Now, Timestamp};
 
 /// Wall time can jump: a durable timer is looked at again after this time at the latest.
@@ -102,7 +102,8 @@ pub(super) struct Recovered {
 ///
 /// Several inputs may be handled before outputs are polled: they then share a log entry.
 ///
-/// A reply or frame must not leave before everything up to its `after` is durable. `Output::Log(Apply)`
+/// A reply or frame must not leave before everything up to its `after` is durable; apart from that,
+/// frames of a stream may overtake one another: what must not has the same `after`, or a later one. `Output::Log(Apply)`
 /// comes when an entry is in the log; what waited for it may leave from then on.
 #[derive(Debug)]
 pub struct Engine<S> {
@@ -111,6 +112,10 @@ pub struct Engine<S> {
     pub(super) appender: Appender,
     pub(super) runs: Runs,
     pub(super) cx: Context,
+    /// Changes of the current input, not gathered yet, and whose they are.
+    pending: Vec<Change>,
+    pending_runs: Vec<RunId>,
+    pending_bytes: usize,
     lifecycle: Lifecycle,
     pub(super) recovery_cursor: Vec<u8>,
     pub(super) recovered: Recovered,
@@ -134,6 +139,9 @@ impl<S: StateRead> Engine<S> {
             appender: Appender::new(config.origin, config.log_end, appender_seed),
             runs: Runs::default(),
             cx,
+            pending: Vec::new(),
+            pending_runs: Vec::new(),
+            pending_bytes: 0,
             lifecycle: Lifecycle::Recovering,
             recovery_cursor: alloc::vec![b'w'],
             recovered: Recovered::default(),
@@ -161,7 +169,7 @@ impl<S: StateRead> Engine<S> {
                 }
             }
             Input::StreamClosed { stream } => self.stream_closed(stream, "its Worker's stream ended"),
-            Input::Log(input) => self.log(input),
+            Input::Log(input) => self.appender.handle(now.instant, input),
             Input::Applied { position } => self.overlay.applied(position),
             Input::Node(order) => self.order(order),
             Input::Tick => self.tick(),
@@ -226,8 +234,12 @@ impl<S: StateRead> Engine<S> {
     fn order(&mut self, order: NodeOrder) {
         match order {
             NodeOrder::Serve if self.lifecycle == Lifecycle::Recovered => self.lifecycle = Lifecycle::Serving,
-            NodeOrder::Drain if self.lifecycle < Lifecycle::Draining => self.lifecycle = Lifecycle::Draining,
-            NodeOrder::Interrupt if self.lifecycle < Lifecycle::Interrupted => {
+            NodeOrder::Drain if self.lifecycle == Lifecycle::Serving => self.lifecycle = Lifecycle::Draining,
+            // Nothing was handed out yet, so nothing runs.
+            NodeOrder::Drain if self.lifecycle < Lifecycle::Serving => {
+                self.cx.outputs.push_back(Output::Node(NodeReport::Drained));
+            }
+            NodeOrder::Interrupt if self.lifecycle == Lifecycle::Draining => {
                 self.lifecycle = Lifecycle::Interrupted;
                 self.ask_all_to_cancel();
             }
@@ -255,11 +267,18 @@ impl<S: StateRead> Engine<S> {
     /// Attempts whose frame never left go back into the queue, by a log record (D-23).
     fn take_back_unsent(&mut self) {
         let durable = self.appender.durable();
-        let unsent: Vec<_> =
-            self.cx.running.values().filter(|task| task.leaves_after > durable).cloned().collect();
-        for task in unsent {
+        let unsent: Vec<_> = self
+            .cx
+            .running
+            .iter()
+            .filter(|(_, task)| task.leaves_after > durable)
+            .map(|(handout, task)| (*handout, task.clone()))
+            .collect();
+        for (handout, task) in unsent {
+            self.cx.outputs.push_back(Output::Withdraw { stream: task.stream, handout });
             if let Ok(mut turn) = self.turn(task.run_id) {
                 turn.hand_back(&task.step);
+                self.collect(task.run_id);
             }
         }
     }
@@ -306,10 +325,6 @@ impl<S: StateRead> Engine<S> {
         }
     }
 
-    fn log(&mut self, input: AppenderInput) {
-        self.appender.handle(self.cx.now.instant, input);
-    }
-
     // The road of every input.
 
     fn settle(&mut self) {
@@ -318,9 +333,7 @@ impl<S: StateRead> Engine<S> {
             return;
         }
         for run_id in self.runs.touched() {
-            if let Some(run) = self.runs.loaded_mut(run_id) {
-                Turn { run, cx: &mut self.cx }.evaluate_waits();
-            }
+            self.serve_waits(run_id);
         }
         if self.lifecycle == Lifecycle::Serving {
             self.dispatch();
@@ -328,10 +341,23 @@ impl<S: StateRead> Engine<S> {
         for run_id in self.runs.touched() {
             self.answer_polls(run_id);
         }
-        let position = self.gather();
-        self.release_staged(position);
+        self.gather();
+        self.runs.forget_touched();
         self.runs.evict();
         self.report();
+    }
+
+    /// Ends the Waits of a run that came true.
+    fn serve_waits(&mut self, run_id: RunId) {
+        let Some(run) = self.runs.loaded_mut(run_id) else {
+            return;
+        };
+        for step in (Turn { run, cx: &mut self.cx }).stale_waits() {
+            if let Some(run) = self.runs.loaded_mut(run_id) {
+                Turn { run, cx: &mut self.cx }.evaluate_wait(&step);
+                self.collect(run_id);
+            }
+        }
     }
 
     /// Hands queued calls to Workers as long as somebody can take one.
@@ -351,43 +377,62 @@ impl<S: StateRead> Engine<S> {
             if let Some(stream) = turn.cx.streams.pick(&key, turn.run.last_stream) {
                 turn.hand_out(&call.step, stream);
             }
+            self.collect(call.run_id);
         }
     }
 
-    /// Turns everything that changed into one decision of the log, and returns its position.
-    fn gather(&mut self) -> Option<Position> {
-        let mut changes = core::mem::take(&mut self.cx.changes);
-        let mut changed = Vec::new();
+    /// Takes up what changed about a run. Called after every part of an input that may be large, so that
+    /// no input decides more than an entry can hold.
+    pub(super) fn collect(&mut self, run_id: RunId) {
+        self.take_up(run_id);
+        if self.pending_bytes >= limits::DECISION_BYTES {
+            self.gather();
+        }
+    }
+
+    fn take_up(&mut self, run_id: RunId) {
+        let before = self.pending.len();
+        self.pending.append(&mut self.cx.changes);
+        let of_run = self.pending.len();
+        if let Some(run) = self.runs.loaded_mut(run_id) {
+            run.save(&mut self.pending);
+        }
+        if self.pending.len() > of_run {
+            self.pending_runs.push(run_id);
+        }
+        self.pending_bytes += self.pending[before..].iter().map(Change::bytes).sum::<usize>();
+    }
+
+    /// Turns everything that changed so far into a decision of the log, and gives what was staged so far
+    /// its position.
+    fn gather(&mut self) {
+        // Whatever is staged may speak of any of them.
         for run_id in self.runs.touched() {
-            if let Some(run) = self.runs.loaded_mut(run_id) {
-                let before = changes.len();
-                run.save(&mut changes);
-                if changes.len() > before {
-                    changed.push(run_id);
+            self.take_up(run_id);
+        }
+        self.pending.append(&mut self.cx.changes);
+        let changes = core::mem::take(&mut self.pending);
+        let runs = core::mem::take(&mut self.pending_runs);
+        self.pending_bytes = 0;
+        if !changes.is_empty() {
+            let copies = changes.clone();
+            let position = self
+                .appender
+                .gather(self.cx.time, changes)
+                .expect("the limits of requests, Attributes and messages keep a decision below 32 MiB");
+            self.overlay.add(position, copies);
+            for run_id in runs {
+                if let Some(run) = self.runs.loaded_mut(run_id) {
+                    run.position = position;
                 }
             }
         }
-        self.runs.forget_touched();
-        if changes.is_empty() {
-            return None;
-        }
-        let copies = changes.clone();
-        let position = self
-            .appender
-            .gather(self.cx.time, changes)
-            .expect("the limits of requests, Attributes and messages keep a decision below 32 MiB");
-        self.overlay.add(position, &copies);
-        for run_id in changed {
-            if let Some(run) = self.runs.loaded_mut(run_id) {
-                run.position = position;
-            }
-        }
-        Some(position)
+        self.release_staged();
     }
 
-    fn release_staged(&mut self, position: Option<Position>) {
+    fn release_staged(&mut self) {
+        // What was just gathered is the newest there is.
         let gathered = self.appender.gathered();
-        let committed = position.unwrap_or(gathered);
         for staged in core::mem::take(&mut self.cx.staged) {
             let output = match staged {
                 Staged::Reply { call, run_id, answer } => {
@@ -399,13 +444,13 @@ impl<S: StateRead> Engine<S> {
                     Output::Reply { id: call, after, answer }
                 }
                 Staged::Task { stream, handout, at_once, frame } => {
-                    let after = if at_once { Position(0) } else { committed };
+                    let after = if at_once { Position(0) } else { gathered };
                     if let Some(task) = self.cx.running.get_mut(&handout) {
                         task.leaves_after = after;
                     }
                     Output::Send { stream, after, frame }
                 }
-                Staged::Committed { stream, frame } => Output::Send { stream, after: committed, frame },
+                Staged::Committed { stream, frame } => Output::Send { stream, after: gathered, frame },
                 Staged::Following { stream, after, frame } => Output::Send { stream, after, frame },
             };
             self.cx.outputs.push_back(output);
@@ -420,6 +465,9 @@ impl<S: StateRead> Engine<S> {
             }
         }
         self.cx.changes.clear();
+        self.pending.clear();
+        self.pending_runs.clear();
+        self.pending_bytes = 0;
         self.runs = Runs::default();
     }
 
@@ -502,6 +550,7 @@ pub const fn stop_reason(output: &Output) -> Option<crate::stop::StopReason> {
         )
         | Output::Reply { .. }
         | Output::Send { .. }
+        | Output::Withdraw { .. }
         | Output::CloseStream { .. }
         | Output::Node(_)
         | Output::Event(_) => None,

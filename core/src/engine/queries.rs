@@ -220,7 +220,7 @@ fn step_state(run: &Run, id: &StepExecutionId, step: &StepRecord, streams: &Stre
         last_failure: step.call.last_failure.clone(),
         lineage: step.lineage.clone(),
         worker: None,
-        input: step.input.clone(),
+        input: run.input(id),
     };
     match &step.phase {
         StepPhase::Delayed(until) => {

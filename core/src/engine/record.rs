@@ -118,6 +118,7 @@ pub(super) struct StepRecord {
     #[n(0)]
     pub(super) lineage: Lineage,
     #[n(1)]
+    /// A small one. A large one stands beside the Step, so that it is written once: see [`Run::input`](super::run::Run::input).
     pub(super) input: Option<Value>,
     #[n(2)]
     pub(super) options: StepOptions,

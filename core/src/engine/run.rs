@@ -9,9 +9,10 @@ use super::frame::{AttributeEntry, ChannelMessages, ChannelSize, Snapshot};
 use super::history::{EventKind, HistoryEvent};
 use super::io::Change;
 use super::keys::{self, Timer, TimerKind};
+use super::limits;
 use super::model::{
     AttributeValue, AttributeWrite, Durability, FlowStatus, Key, Load, Message, MessageDeletion, Method,
-    Publication, StepOptions,
+    Publication, StepOptions, Value,
 };
 use super::record::{Listing, RunBase, RunHead, StepRecord};
 use super::state::StateRead;
@@ -30,6 +31,7 @@ pub(super) struct Run {
     is_new: bool,
     pub(super) steps: Tracked<StepExecutionId, StepRecord>,
     pub(super) snapshots: Tracked<StepExecutionId, Snapshot>,
+    inputs: Tracked<StepExecutionId, Value>,
     attributes: Tracked<Key, AttributeValue>,
     messages: Tracked<(Key, u64), Message>,
     channel_sizes: BTreeMap<Key, usize>,
@@ -75,6 +77,7 @@ impl Run {
             is_new: true,
             steps: Tracked::default(),
             snapshots: Tracked::default(),
+            inputs: Tracked::default(),
             attributes: Tracked::default(),
             messages: Tracked::default(),
             channel_sizes: BTreeMap::new(),
@@ -122,6 +125,10 @@ impl Run {
                 let (channel, number, message): (Key, u64, Message) = decode(key, value)?;
                 *self.channel_sizes.entry(channel.clone()).or_default() += 1;
                 self.messages.load((channel, number), message);
+            }
+            Some(b'i') => {
+                let (step, input): (StepExecutionId, Value) = decode(key, value)?;
+                self.inputs.load(step, input);
             }
             Some(b'p') => {
                 let (step, snapshot): (StepExecutionId, Snapshot) = decode(key, value)?;
@@ -213,6 +220,9 @@ impl Run {
             let value = message.map(|message| encode(&(channel, number, message)));
             set(keys::message(id, channel, *number), value);
         });
+        self.inputs.drain_changes(|step, input| {
+            set(keys::input(id, step), input.map(|input| encode(&(step, input))));
+        });
         self.snapshots.drain_changes(|step, snapshot| {
             set(keys::snapshot(id, step), snapshot.map(|snapshot| encode(&(step, snapshot))));
         });
@@ -233,8 +243,8 @@ impl Run {
                 Some(value) => self.attributes.insert(write.key.clone(), value.clone()),
                 None => self.attributes.remove(&write.key),
             };
-            let removed = old.as_ref().map_or(0, attribute_bytes);
-            let added = write.value.as_ref().map_or(0, attribute_bytes);
+            let removed = old.as_ref().map_or(0, |old| attribute_bytes(&write.key, old));
+            let added = write.value.as_ref().map_or(0, |new| attribute_bytes(&write.key, new));
             let head = self.head_mut();
             head.attribute_bytes = (head.attribute_bytes + added).saturating_sub(removed);
         }
@@ -250,7 +260,7 @@ impl Run {
         let head = self.head_mut();
         let number = head.next_message;
         head.next_message += 1;
-        head.message_bytes += message_bytes(&publication.value);
+        head.message_bytes += message_bytes(&publication.channel, &publication.value);
         let message = Message { id, value: publication.value.clone() };
         *self.channel_sizes.entry(publication.channel.clone()).or_default() += 1;
         self.messages.insert((publication.channel.clone(), number), message);
@@ -277,7 +287,7 @@ impl Run {
             self.channel_sizes.remove(&key.0);
         }
         let head = self.head_mut();
-        head.message_bytes = head.message_bytes.saturating_sub(message_bytes(&message.value));
+        head.message_bytes = head.message_bytes.saturating_sub(message_bytes(&key.0, &message.value));
         self.waits_stale = true;
         Some(message)
     }
@@ -326,6 +336,29 @@ impl Run {
     }
 
     // Steps.
+
+    /// Adds a Step execution, with its input.
+    pub(super) fn add_step(&mut self, id: StepExecutionId, mut record: StepRecord, input: Option<Value>) {
+        match input {
+            Some(input) if input.data.len() > limits::INLINE_INPUT_BYTES => {
+                self.inputs.insert(id.clone(), input);
+            }
+            Some(_) | None => record.input = input,
+        }
+        self.steps.insert(id, record);
+    }
+
+    /// The input of an active Step execution.
+    pub(super) fn input(&self, id: &StepExecutionId) -> Option<Value> {
+        self.inputs.get(id).or_else(|| self.steps.get(id)?.input.as_ref()).cloned()
+    }
+
+    /// Forgets a Step execution and everything that stands beside it.
+    pub(super) fn remove_step(&mut self, id: &StepExecutionId) -> Option<StepRecord> {
+        self.inputs.remove(id);
+        self.snapshots.remove(id);
+        self.steps.remove(id)
+    }
 
     /// The number of the next execution of a Step type.
     pub(super) fn next_step_id(&mut self, step_type: &Name) -> StepExecutionId {
@@ -389,19 +422,24 @@ impl Run {
 }
 
 /// What an Attribute value counts against the limit of its run, in bytes.
-pub(super) fn attribute_bytes(value: &AttributeValue) -> u64 {
+pub(super) fn attribute_bytes(key: &Key, value: &AttributeValue) -> u64 {
     let bytes = match value {
         AttributeValue::String(text) => text.len(),
         AttributeValue::Int(_) | AttributeValue::Double(_) | AttributeValue::Bool(_) => 8,
         AttributeValue::Object(object) => object.data.len(),
     };
-    bytes as u64 + RECORD_OVERHEAD_BYTES
+    (key_bytes(key) + bytes) as u64 + RECORD_OVERHEAD_BYTES
 }
 
 /// What a message counts against the limit of its run, in bytes.
-pub(super) fn message_bytes(value: &super::model::Value) -> u64 {
-    value.data.len() as u64 + RECORD_OVERHEAD_BYTES
+pub(super) fn message_bytes(channel: &Key, value: &Value) -> u64 {
+    (key_bytes(channel) + value.data.len()) as u64 + RECORD_OVERHEAD_BYTES
 }
 
-/// Keys and framing of one record, roughly: small values must not be free.
+fn key_bytes(key: &Key) -> usize {
+    key.name.len() + key.instance.as_ref().map_or(0, |instance| instance.len())
+}
+
+/// Keys and framing of one record, roughly: small values are not free, and dropping all of them at once
+/// must fit into an entry too.
 const RECORD_OVERHEAD_BYTES: u64 = 64;

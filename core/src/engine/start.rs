@@ -22,8 +22,11 @@ enum Verdict {
 
 impl<S: StateRead> Engine<S> {
     pub(super) fn start_flow(&mut self, call: CallId, start: StartFlow) {
-        let written: u64 =
-            start.attributes.iter().filter_map(|write| write.value.as_ref()).map(attribute_bytes).sum();
+        let written: u64 = start
+            .attributes
+            .iter()
+            .filter_map(|write| write.value.as_ref().map(|value| attribute_bytes(&write.key, value)))
+            .sum();
         if written > limits::ATTRIBUTES_BYTES {
             let limit = "the Attributes of one run may take 4 MiB".into();
             return self.cx.reply(call, None, Err(CallError::LimitExceeded { limit }));

@@ -53,14 +53,14 @@ pub(super) struct Overlay {
 
 impl Overlay {
     /// Adds changes that are applied once the entry at `position` is.
-    pub(super) fn add(&mut self, position: Position, changes: &[Change]) {
+    pub(super) fn add(&mut self, position: Position, changes: Vec<Change>) {
         if self.keys_by_position.back().is_none_or(|(last, _)| *last != position) {
             self.keys_by_position.push_back((position, Vec::new()));
         }
         let (_, keys) = self.keys_by_position.back_mut().expect("one was just pushed");
         for change in changes {
             keys.push(change.key.clone());
-            self.changes.insert(change.key.clone(), (position, change.value.clone()));
+            self.changes.insert(change.key, (position, change.value));
         }
     }
 

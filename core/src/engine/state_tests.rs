@@ -39,7 +39,12 @@ fn a_view_merges_changes_over_the_store_in_key_order() {
     let mut overlay = Overlay::default();
     overlay.add(
         Position(4),
-        &[change("a", Some("2")), change("d", Some("2")), change("f", None), change("g", Some("2"))],
+        alloc::vec![
+            change("a", Some("2")),
+            change("d", Some("2")),
+            change("f", None),
+            change("g", Some("2"))
+        ],
     );
     let view = overlay.over(&store);
     let pair = |key: &str, value: &str| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
@@ -55,8 +60,8 @@ fn a_view_merges_changes_over_the_store_in_key_order() {
 fn applied_entries_leave_the_overlay_and_newer_changes_stay() {
     let store = BTreeMap::new();
     let mut overlay = Overlay::default();
-    overlay.add(Position(1), &[change("a", Some("1")), change("b", Some("1"))]);
-    overlay.add(Position(2), &[change("a", Some("2"))]);
+    overlay.add(Position(1), alloc::vec![change("a", Some("1")), change("b", Some("1"))]);
+    overlay.add(Position(2), alloc::vec![change("a", Some("2"))]);
     overlay.applied(Position(1));
     assert_eq!(overlay.over(&store).get(b"a"), Some(b"2".to_vec()));
     assert_eq!(overlay.over(&store).get(b"b"), None);

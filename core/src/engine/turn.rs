@@ -24,7 +24,7 @@ use super::context::Context;
 use super::frame::CancelReason;
 use super::history::{EventKind, StepContext};
 use super::keys::TimerKind;
-use super::model::{Lineage, Method, Movement, RecoveryInfo, Wait};
+use super::model::{Lineage, Method, Movement, RecoveryInfo, Value, Wait};
 use super::record::{MethodCall, StepPhase, StepRecord};
 use super::run::Run;
 use super::wait::{self, TimerSelector, WaitProgress};
@@ -51,7 +51,7 @@ impl Turn<'_> {
         let phase = StepPhase::Delayed(start_at.unwrap_or(self.cx.time));
         let record = StepRecord {
             lineage,
-            input: movement.input,
+            input: None,
             call: self.new_call(&movement.options, method),
             options: movement.options,
             phase,
@@ -63,7 +63,7 @@ impl Turn<'_> {
             wait_for_failed: false,
             waiting_order: 0,
         };
-        self.run.steps.insert(id.clone(), record);
+        self.run.add_step(id.clone(), record, movement.input);
         match start_at {
             Some(due) => {
                 let timer = self.run.timer(due, TimerKind::StartDelay(id.clone()));
@@ -182,10 +182,10 @@ impl Turn<'_> {
         outcome
     }
 
-    /// Serves waiting Steps in the order in which they began to wait; each consumes before the next is judged.
-    pub(super) fn evaluate_waits(&mut self) {
+    /// The waiting Steps in the order in which they began to wait, if anything changed for them.
+    pub(super) fn stale_waits(&mut self) -> Vec<StepExecutionId> {
         if !core::mem::take(&mut self.run.waits_stale) {
-            return;
+            return Vec::new();
         }
         let mut waiting: Vec<(u64, StepExecutionId)> = self
             .run
@@ -195,14 +195,11 @@ impl Turn<'_> {
             .map(|(id, step)| (step.waiting_order, id.clone()))
             .collect();
         waiting.sort_unstable();
-        for (_, id) in waiting {
-            self.evaluate_wait(&id);
-        }
-        // What was just consumed cannot make another Wait come true: fewer messages meet fewer conditions.
-        self.run.waits_stale = false;
+        waiting.into_iter().map(|(_, id)| id).collect()
     }
 
-    fn evaluate_wait(&mut self, id: &StepExecutionId) {
+    /// Ends a Wait if its conditions are met; it consumes before the next one is judged.
+    pub(super) fn evaluate_wait(&mut self, id: &StepExecutionId) {
         let Some(step) = self.run.steps.get(id) else {
             return;
         };
@@ -229,13 +226,14 @@ impl Turn<'_> {
         if let Some(step) = self.run.steps.get_mut(id) {
             step.conditions = results;
         }
+        // What was just consumed makes no other Wait come true: fewer messages meet fewer conditions.
+        self.run.waits_stale = false;
         self.begin_execute(id);
     }
 
     /// Ends a Step execution, whatever it is doing, and forgets it.
     pub(super) fn end_step(&mut self, id: &StepExecutionId, reason: CancelReason) -> Option<StepRecord> {
-        let step = self.run.steps.remove(id)?;
-        self.run.snapshots.remove(id);
+        let step = self.run.remove_step(id)?;
         match &step.phase {
             StepPhase::Delayed(due) => {
                 let timer = self.run.timer(*due, TimerKind::StartDelay(id.clone()));
@@ -284,7 +282,7 @@ impl Turn<'_> {
 }
 
 /// Which method call an event speaks of.
-pub(super) fn step_context(id: &StepExecutionId, step: &StepRecord) -> StepContext {
+pub(super) fn step_context(run: &Run, id: &StepExecutionId, step: &StepRecord) -> StepContext {
     let worker = match &step.phase {
         StepPhase::Running { worker, .. } => Some(worker.clone()),
         StepPhase::Delayed(_) | StepPhase::Queued(_) | StepPhase::BackingOff(_) | StepPhase::Waiting(_) => {
@@ -298,7 +296,7 @@ pub(super) fn step_context(id: &StepExecutionId, step: &StepRecord) -> StepConte
         durability: step.call.durability,
         attempt: step.call.attempt,
         started: step.call.first_handout,
-        input: step.input.clone(),
+        input: run.input(id),
         last_failure: step.call.last_failure.clone(),
         worker,
     }
@@ -318,7 +316,7 @@ pub(super) fn method_options(step: &StepRecord) -> &super::model::MethodOptions 
 }
 
 /// A recovery Step as a movement, with the failed Step's input.
-pub(super) fn recovery_movement(recovery: Box<super::model::Recovery>, step: &StepRecord) -> Movement {
+pub(super) fn recovery_movement(recovery: Box<super::model::Recovery>, input: Option<Value>) -> Movement {
     let recovery = *recovery;
-    Movement { step_type: recovery.step_type, input: step.input.clone(), options: recovery.options }
+    Movement { step_type: recovery.step_type, input, options: recovery.options }
 }

@@ -51,6 +51,11 @@ impl<L: Ord + Clone, T> Outbox<L, T> {
         core::iter::from_fn(|| self.pop())
     }
 
+    /// Forgets items that must not leave any more.
+    pub fn remove(&mut self, doomed: impl Fn(&T) -> bool) {
+        self.items.retain(|_, (_, item)| !doomed(item));
+    }
+
     /// How many items wait.
     #[must_use]
     pub fn len(&self) -> usize {

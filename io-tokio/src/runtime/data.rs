@@ -255,6 +255,7 @@ impl DataPlane {
         match output {
             Output::Reply { id, after, answer } => self.exits.reply(id, after, answer),
             Output::Send { stream, after, frame } => self.exits.send(stream, after, frame),
+            Output::Withdraw { handout, .. } => self.exits.withdraw(handout),
             Output::CloseStream { stream } => self.exits.close_stream(stream),
             Output::Log(output) => self.perform_log(output),
             Output::Node(report) => {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use dexzd_core::engine::{Answer, CallError, ServerFrame};
-use dexzd_core::ids::{CallId, Position, StreamId};
+use dexzd_core::ids::{CallId, HandoutId, Position, StreamId};
 use dexzd_core::log::Outbox;
 use tokio::sync::{mpsc, oneshot};
 
@@ -14,7 +14,6 @@ type Reply = oneshot::Sender<Result<Answer, CallError>>;
 pub(super) struct Exits {
     calls: HashMap<CallId, Reply>,
     streams: HashMap<StreamId, mpsc::UnboundedSender<ServerFrame>>,
-    /// Answers have no lane; frames keep the order of their stream.
     outbox: Outbox<StreamId, Item>,
     durable: Position,
 }
@@ -56,12 +55,21 @@ impl Exits {
     }
 
     pub(super) fn send(&mut self, stream: StreamId, after: Position, frame: ServerFrame) {
-        self.outbox.push(stream, after, Item::Frame(stream, frame));
+        // No lane: the engine gives frames that must not overtake one another the right positions, and an
+        // ASYNC task must not wait behind the acknowledgement of a SYNC result.
+        self.outbox.push_alone(after, Item::Frame(stream, frame));
+    }
+
+    /// Forgets a task that was taken back before it left.
+    pub(super) fn withdraw(&mut self, handout: HandoutId) {
+        self.outbox.remove(|item| {
+            matches!(item, Item::Frame(_, ServerFrame::Task(task)) if task.handout == handout)
+        });
     }
 
     /// After everything already sent on it.
     pub(super) fn close_stream(&mut self, stream: StreamId) {
-        self.outbox.push(stream, Position(0), Item::Close(stream));
+        self.outbox.push_alone(Position(0), Item::Close(stream));
     }
 
     pub(super) fn became_durable(&mut self, position: Position) {

@@ -188,10 +188,13 @@ impl World {
         match output {
             Output::Reply { id, after, answer } => self.outbox.push_alone(after, Leaving::Reply(id, answer)),
             Output::Send { stream, after, frame } => {
-                self.outbox.push(stream, after, Leaving::Frame(stream, frame));
+                self.outbox.push_alone(after, Leaving::Frame(stream, frame));
             }
+            Output::Withdraw { handout, .. } => self.outbox.remove(|leaving| {
+                matches!(leaving, Leaving::Frame(_, ServerFrame::Task(task)) if task.handout == handout)
+            }),
             Output::CloseStream { stream } => {
-                self.outbox.push(stream, Position(0), Leaving::Close(stream));
+                self.outbox.push_alone(Position(0), Leaving::Close(stream));
             }
             Output::Log(AppenderOutput::Apply { end, changes }) => {
                 assert_eq!(end, self.log_end);
