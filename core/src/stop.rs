@@ -192,3 +192,7 @@ impl fmt::Display for StopReason {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "stop_tests.rs"]
+mod tests;

@@ -528,6 +528,20 @@ fn ha_062_the_back_off_ends_when_the_lease_changes() {
     candidate.store.put(&free_from(OTHER, 8));
     let next = until_write(&mut candidate, 900).expect("a new chance");
     assert_eq!(next.record().epoch, Epoch(9));
+    candidate.answer_write(&next, TRANSIENT);
+    let event = CandidateEvent::TakeoverFailed { retry_after_ms: 1_000 };
+    assert!(candidate.told().contains(&CandidateOutput::Event(event)), "the first wait again");
+}
+
+#[test]
+fn d_052_a_late_answer_means_nothing_once_a_newer_version_was_seen() {
+    let (mut candidate, write) = taking();
+    let outcome = candidate.land(&write);
+    candidate.store.put(&held_by(OTHER, 9, 1));
+    candidate.answer_write(&write, TRANSIENT);
+    candidate.serve_next();
+    candidate.answer_write(&write, outcome);
+    assert!(decided(&mut candidate).is_empty());
 }
 
 #[test]

@@ -10,6 +10,11 @@ fn ha_002_and_ha_004_defaults() {
 }
 
 #[test]
+fn ha_037_above_120_s_the_server_warns() {
+    assert_eq!(super::LONGEST_ADVISED, Duration::from_secs(120));
+}
+
+#[test]
 fn d_007_three_seconds_is_the_shortest() {
     assert!(LeaseDuration::from_millis(2_999).is_none());
     assert_eq!(LeaseDuration::from_millis(3_000), Some(seconds(3)));

@@ -183,7 +183,7 @@ fn ha_024_the_last_try_may_use_all_the_time_left() {
 }
 
 #[test]
-fn ha_026_and_ha_027_it_stops_when_no_further_try_fits() {
+fn ha_026_ha_027_d_006_it_stops_when_no_further_try_fits() {
     let (mut holder, sent) = renewing();
     holder.until_ms(9_899);
     let all = holder.all_sent();
@@ -665,4 +665,23 @@ fn ha_030_unknown_and_repeated_answers_are_ignored() {
     holder.answer_write(&sent, WriteOutcome::Permanent);
     holder.answer_read(&sent, ReadOutcome::Missing);
     assert_eq!(holder.told(), []);
+}
+
+#[test]
+fn d_004_a_success_begins_the_back_off_anew() {
+    let (mut holder, first) = renewing();
+    let mut sent = first;
+    for _ in 0..5 {
+        let failed_at = holder.now_micros();
+        fail(&mut holder, &sent, TRANSIENT);
+        holder.until_micros(failed_at + 1_000_000);
+        sent = holder.sent();
+    }
+    holder.serve(&sent);
+    let next_at = sent.at_micros + 3_333_333;
+    holder.until_micros(next_at);
+    let next = holder.sent();
+    fail(&mut holder, &next, TRANSIENT);
+    holder.until_micros(next_at + 100_000);
+    assert!(!holder.sent().is_read(), "within the first wait of 100 ms");
 }

@@ -117,13 +117,16 @@ impl Node {
         }
     }
 
-    /// Something happened. Order within one look: the end of the lease, the input, timers (D-57).
+    /// Something happened. Order within one look: the end of the lease, the input, timers (D-57). What
+    /// is only to be known (`Durable`, `TrimBelow`, `EngineAlive`) runs no timers, so that a shell may tell
+    /// it ahead of a reply.
     pub fn handle(&mut self, look: Look, input: Input) {
         if let Lease::Holder(holder) = &mut self.lease {
             holder.look(look);
         }
         self.drain_lease(look);
         self.see_engine(look, &input);
+        let is_knowledge = matches!(input, Input::Durable(_) | Input::TrimBelow(_) | Input::EngineAlive);
         match input {
             Input::Lease(input) => self.tell_lease(look, input),
             Input::LogFenced => self.trigger(look, Trigger::Fenced),
@@ -152,6 +155,9 @@ impl Node {
             }
             Input::Terminate => self.terminate(look),
             Input::EngineAlive | Input::Tick => {}
+        }
+        if is_knowledge {
+            return;
         }
         self.tell_lease(look, LeaseInput::Tick);
         self.on_time(look);

@@ -497,3 +497,18 @@ fn ha_013_each_process_in_turn_has_a_higher_epoch() {
         store = driver.store;
     }
 }
+
+#[test]
+fn d_057_knowledge_told_ahead_of_a_reply_runs_no_timers() {
+    let mut driver = Driver::active();
+    driver.is_store_silent = true;
+    driver.alive_until_ms(3_400);
+    assert_eq!(driver.unanswered.len(), 1, "a renewal is under way");
+    // Its cut-off has passed, and its answer waits behind the news of a commit.
+    driver.freeze_until_ms(6_000);
+    driver.input(Input::Durable(Position(12)));
+    assert_eq!(driver.unanswered.len(), 1, "it is not given up");
+    driver.answer();
+    assert_eq!(driver.unanswered.len(), 0);
+    assert_eq!(driver.look_at_gate(), GateView::Open);
+}
