@@ -3,7 +3,10 @@
 //! Read-only unless its name says otherwise: `setup` installs, `fix` rewrites, the others only look, build
 //! and run.
 
+mod demo;
 mod fix;
+mod node;
+mod processes;
 mod setup;
 mod shell;
 mod test;
@@ -24,6 +27,8 @@ struct Arguments {
 enum Command {
     /// Install what this machine lacks for building RocksDB: a C++ compiler and libclang
     Setup,
+    /// Watch orders run through a server that is killed in the middle: nothing is lost
+    Demo(demo::Arguments),
     /// Run every check and every test, exactly as CI does
     Test(test::Arguments),
     /// Repair what can be repaired: formatting, and what clippy can rewrite
@@ -35,6 +40,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Setup => setup::run(setup::Need::RocksDb),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::Fix => fix::run(),
         Command::Tidy(arguments) => tidy::run(&arguments),

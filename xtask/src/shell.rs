@@ -26,13 +26,6 @@ pub(crate) fn repository() -> PathBuf {
     package.parent().expect("xtask lies in the repository").to_path_buf()
 }
 
-/// Where cargo builds: the folder that holds `debug` and `release`.
-pub(crate) fn target_folder() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map(PathBuf::from)
-        .map_or_else(|| repository().join("target"), |folder| repository().join(folder))
-}
-
 /// The cargo that started this task.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

