@@ -3,7 +3,7 @@
 mod effects;
 mod orders;
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use self::effects::Effects;
@@ -142,7 +142,6 @@ impl Demo<'_> {
     fn order_command(&self, arguments: &[&str]) -> Result<Command, Failure> {
         let mut command = Command::new(self.programs.find("order")?);
         command.args(arguments).env("DEX_FLOW_SERVICE_ADDRESS", &self.node.address).env_remove("RUST_LOG");
-        command.stdout(Stdio::null());
         Ok(command)
     }
 }

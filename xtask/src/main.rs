@@ -3,6 +3,7 @@
 //! Read-only unless its name says otherwise: `setup` installs, `fix` rewrites, the others only look, build
 //! and run.
 
+mod bench;
 mod demo;
 mod fix;
 mod node;
@@ -31,6 +32,9 @@ enum Command {
     Demo(demo::Arguments),
     /// Run every check and every test, exactly as CI does
     Test(test::Arguments),
+    /// Measure how fast the product is, against what it is to reach
+    #[command(subcommand, subcommand_required = true)]
+    Bench(bench::Benchmark),
     /// Repair what can be repaired: formatting, and what clippy can rewrite
     Fix,
     /// Check what no compiler checks: sizes, left-overs, dead files, requirement numbers
@@ -42,6 +46,7 @@ fn main() -> ExitCode {
         Command::Setup => setup::run(setup::Need::RocksDb),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
+        Command::Bench(benchmark) => bench::run(&benchmark),
         Command::Fix => fix::run(),
         Command::Tidy(arguments) => tidy::run(&arguments),
     };

@@ -41,9 +41,7 @@ impl Node {
 
     /// Starts the server on this node's data and waits until it serves. Says how long that took.
     pub(crate) fn start(&self) -> Result<(Process, Duration), Failure> {
-        let mut command = Command::new(&self.server);
-        command.arg("dev").arg("--listen").arg(&self.address).arg("--data-dir").arg(&self.data);
-        let mut process = Process::start("dex-server-zd", &mut command, &self.log, None)?;
+        let mut process = self.spawn()?;
         let took = self.interruption.wait_until("the server's start", START_TIMEOUT, || {
             process.expect_alive()?;
             Ok(self.serves())
@@ -52,6 +50,13 @@ impl Node {
             Ok(took) => Ok((process, took)),
             Err(failure) => Err(process.failure(&failure.to_string())),
         }
+    }
+
+    /// Starts the server and does not wait for it.
+    pub(crate) fn spawn(&self) -> Result<Process, Failure> {
+        let mut command = Command::new(&self.server);
+        command.arg("dev").arg("--listen").arg(&self.address).arg("--data-dir").arg(&self.data);
+        Process::start("dex-server-zd", &mut command, &self.log, None)
     }
 
     fn serves(&self) -> bool {

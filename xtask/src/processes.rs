@@ -72,10 +72,6 @@ impl TemporaryFolder {
         Ok(Self(path))
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
     /// A path within.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
