@@ -63,6 +63,25 @@ mod worker;
 #[cfg(test)]
 mod testing;
 
+/// The code of the page for newcomers, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/first-flow.md")]
+struct FirstFlowPage;
+
+#[cfg(test)]
+mod docs_tests {
+    /// The page shows the program that it tells people to run.
+    #[test]
+    fn the_first_flow_page_shows_the_example() {
+        let page = include_str!("../../docs/first-flow.md");
+        let example = include_str!("../examples/first_flow.rs");
+        let program = example.split_once("use std::time").expect("the program follows the head").1;
+        let (flow, process) = program.split_once("#[tokio::main]").expect("the process follows the Flow");
+        assert!(page.contains(flow.trim_end()), "docs/first-flow.md shows another Flow");
+        assert!(page.contains(process.trim_end()), "docs/first-flow.md shows another process");
+    }
+}
+
 pub use address::{ADDRESS_VARIABLE, AddressError, DEFAULT_ADDRESS, ProtocolError, address_from_environment};
 pub use cancel::CancelReason;
 pub use client::{
