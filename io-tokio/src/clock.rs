@@ -10,6 +10,8 @@
 //! synchronisation. A holder believes the one that says that more time has passed, a candidate the one
 //! that says that less has.
 
+#![allow(clippy::disallowed_methods, reason = "this is the one file that may")]
+
 use std::sync::{Mutex, PoisonError};
 
 use dexzd_core::time::{Instant, Now, SlowInstant, Timestamp};
