@@ -29,7 +29,7 @@ use crate::time::{Instant, Now, SlowInstant, Timestamp};
 /// The Flow type of all scripts.
 pub(super) const FLOW_TYPE: &str = "Order";
 /// Where all clocks begin, in milliseconds.
-pub(super) const START_MS: u64 = 1_000_000;
+pub(super) const START_MS: u64 = 1_000_000_000;
 
 /// A local store that outlives engines.
 #[derive(Clone, Debug, Default)]

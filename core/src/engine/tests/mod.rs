@@ -5,6 +5,11 @@ mod build;
 mod driver;
 mod sweep;
 
+mod channel_model;
 mod decisions;
+mod failover;
+mod reading;
 mod retries;
 mod starts;
+mod streams;
+mod waits;

@@ -8,7 +8,7 @@ use super::driver::World;
 use crate::engine::keys::{self, Timer, TimerKind};
 use crate::engine::model::FlowStatus;
 use crate::engine::record::{StepPhase, StepRecord};
-use crate::engine::run::{Run, decode};
+use crate::engine::run::Run;
 use crate::engine::wait;
 use crate::ids::{RunId, StepExecutionId};
 
@@ -94,13 +94,4 @@ fn runs(contents: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<RunId> {
             RunId(u128::from_be_bytes(bytes))
         })
         .collect()
-}
-
-/// The record of one Step execution as it stands in the store.
-pub(super) fn stored_step(world: &World, run_id: RunId, id: &StepExecutionId) -> Option<StepRecord> {
-    let key = keys::step(run_id, id);
-    let contents = world.disk.contents();
-    let value = contents.get(&key)?;
-    let (_, record): (StepExecutionId, StepRecord) = decode(&key, value).expect("it was just written");
-    Some(record)
 }
