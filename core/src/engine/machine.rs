@@ -338,10 +338,12 @@ impl<S: StateRead> Engine<S> {
         if self.lifecycle == Lifecycle::Serving {
             self.dispatch();
         }
+        self.gather();
+        // Only now does the view have every event that was written for this input.
         for run_id in self.runs.touched() {
             self.answer_polls(run_id);
         }
-        self.gather();
+        self.release_staged();
         self.runs.forget_touched();
         self.runs.evict();
         self.report();
