@@ -153,9 +153,13 @@ pub enum LeaseTimer {
 #[cfg(test)]
 mod candidate_tests;
 #[cfg(test)]
+mod candidate_write_tests;
+#[cfg(test)]
 pub(crate) mod driver;
 #[cfg(test)]
 mod duration_tests;
+#[cfg(test)]
+mod holder_stop_tests;
 #[cfg(test)]
 mod holder_tests;
 #[cfg(test)]
