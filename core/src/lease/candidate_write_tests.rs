@@ -1,7 +1,5 @@
 use super::driver::{Driver, OTHER, Sent, Store, candidate, free_from, held_by};
-use super::{
-    Candidate, CandidateConfig, CandidateEvent, CandidateOutput, LeaseInput, LeaseOperation, Survey,
-};
+use super::{Candidate, CandidateConfig, CandidateEvent, CandidateOutput, LeaseInput, Survey};
 use crate::ids::Epoch;
 use crate::stop::StopReason;
 use crate::store::{ReadOutcome, WriteOutcome};
