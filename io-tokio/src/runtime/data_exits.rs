@@ -62,9 +62,9 @@ impl Exits {
 
     /// Forgets a task that was taken back before it left.
     pub(super) fn withdraw(&mut self, handout: HandoutId) {
-        self.outbox.remove(|item| {
-            matches!(item, Item::Frame(_, ServerFrame::Task(task)) if task.handout == handout)
-        });
+        self.outbox.remove(
+            |item| matches!(item, Item::Frame(_, ServerFrame::Task(task)) if task.handout == handout),
+        );
     }
 
     /// After everything already sent on it.

@@ -40,8 +40,11 @@ use crate::files;
 /// A segment file: large enough that beginning one is rare, small enough that trimming keeps the log
 /// near what is needed.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
-/// When so much of a segment is used, the next one is made ready.
-const PREPARE_AT_BYTES: u64 = SEGMENT_BYTES / 8;
+/// Where a segment must be filled with zeros while a commit waits, it is this small: at the first commit
+/// of an epoch, and when the disk is too slow to have the next one ready.
+const HASTY_SEGMENT_BYTES: u64 = 1 << 20;
+/// When 1/8 of a segment is used, the next one is made ready.
+const PREPARE_AT: u64 = 8;
 /// In relaxed mode so much stays in memory before it is written out.
 const RELAXED_BUFFER_BYTES: usize = 1 << 20;
 
@@ -208,8 +211,7 @@ impl SegmentLog {
         }
         self.loaded = None;
         self.end_checksum = checksum;
-        let written = self.active.as_ref().map_or(0, |active| active.written);
-        if written >= PREPARE_AT_BYTES {
+        if self.active.as_ref().is_some_and(|active| active.written >= active.capacity / PREPARE_AT) {
             self.spare.prepare();
         }
         Ok(())
@@ -230,14 +232,20 @@ impl SegmentLog {
 
     /// Begins a segment with this position, large enough for its first record.
     fn begin_segment(&mut self, first: Position, record_bytes: u64) -> io::Result<()> {
-        let capacity = SEGMENT_BYTES.max(file::HEADER_BYTES as u64 + record_bytes);
-        let spare = if capacity == SEGMENT_BYTES { self.spare.take() } else { None };
-        let (made, new_file) = match spare {
-            Some(path) => (path.clone(), OpenOptions::new().read(true).write(true).open(path)?),
+        let needed = file::HEADER_BYTES as u64 + record_bytes;
+        let spare = if needed <= SEGMENT_BYTES { self.spare.take() } else { None };
+        let (made, new_file, capacity) = match spare {
+            Some(path) => {
+                let file = OpenOptions::new().read(true).write(true).open(&path)?;
+                (path, file, SEGMENT_BYTES)
+            }
             None => {
+                // A file that need not be written costs nothing, however large.
+                let usual = if self.mode.syncs() { HASTY_SEGMENT_BYTES } else { SEGMENT_BYTES };
+                let capacity = usual.max(needed);
                 let path = files::temporary_path(&self.folder);
                 let file = self.disk.create(&path, capacity, self.mode.syncs())?;
-                (path, file)
+                (path, file, capacity)
             }
         };
         let salt = u32::try_from(clock::entropy() >> 32).expect("32 bits are left");

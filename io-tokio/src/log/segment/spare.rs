@@ -42,15 +42,23 @@ impl Spare {
         self.worker = spawned.ok();
     }
 
-    /// The path of a finished spare, waiting for one that is being made.
+    /// The path of a finished spare. One that is still being made is not waited for.
     pub(super) fn take(&mut self) -> Option<PathBuf> {
-        if let Some(worker) = self.worker.take() {
-            // A failure shows again, and matters, when the file is made in the ordinary way.
-            let _ = worker.join();
+        if self.worker.as_ref().is_some_and(|worker| !worker.is_finished()) {
+            return None;
         }
+        self.finish();
         let path = self.path();
         let whole = path.metadata().is_ok_and(|metadata| metadata.len() == SEGMENT_BYTES);
         (self.written && whole).then_some(path)
+    }
+
+    /// Waits for one that is being made.
+    pub(super) fn finish(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            // A failure shows again, and matters, when a file is made in the ordinary way.
+            let _ = worker.join();
+        }
     }
 
     fn path(&self) -> PathBuf {
@@ -60,8 +68,6 @@ impl Spare {
 
 impl Drop for Spare {
     fn drop(&mut self) {
-        if let Some(worker) = self.worker.take() {
-            let _ = worker.join();
-        }
+        self.finish();
     }
 }

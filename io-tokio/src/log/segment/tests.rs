@@ -436,20 +436,32 @@ fn d_043_only_whole_segments_below_the_bound_are_trimmed() {
 fn ha_008_a_full_segment_is_followed_by_one_made_ready_before() {
     let bench = Bench::new(DurabilityMode::Strict);
     let mut log = bench.open();
-    let entry = vec![1; 1 << 20];
-    for position in 1..=15 {
+    let entry = vec![1; 300 << 10];
+    for position in 1..=3 {
         assert_eq!(log.append(Position(position), &entry), done());
     }
-    // The spare was made meanwhile. Beginning the next segment costs no new file.
-    let path = log.spare.take().expect("a spare");
-    assert_eq!(path.file_name().and_then(|name| name.to_str()), Some("spare"));
+    log.spare.finish();
     bench.disk.asked();
-    assert_eq!(log.append(Position(16), &entry), done());
+    // Beginning the next segment makes no new file.
+    assert_eq!(log.append(Position(4), &entry), done());
     let commit = [Asked::Write, Asked::Sync];
     assert_eq!(bench.disk.asked(), [&commit[..], &[Asked::SyncFolder], &commit].concat());
     assert_eq!(log.segments.len(), 2);
+    assert_eq!(bench.path(4).metadata().expect("a segment").len(), SEGMENT_BYTES);
     drop(log);
-    assert_eq!(bench.open().end(), Position(16));
+    assert_eq!(bench.open().end(), Position(4));
+}
+
+#[test]
+fn ha_008_a_segment_made_while_a_commit_waits_is_small() {
+    let bench = Bench::new(DurabilityMode::Strict);
+    segments_of(&bench, &[1]);
+    assert_eq!(bench.path(1).metadata().expect("a segment").len(), HASTY_SEGMENT_BYTES);
+    let mut log = bench.open();
+    let entry = vec![1; 2 << 20];
+    assert_eq!(log.append(Position(2), &entry), done());
+    let whole = file::HEADER_BYTES + record::record_bytes(entry.len());
+    assert_eq!(bench.path(2).metadata().expect("a segment").len(), whole as u64);
 }
 
 #[test]
