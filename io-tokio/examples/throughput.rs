@@ -1,0 +1,149 @@
+//! How fast the shell is without gRPC: clients, one Worker and the node in one process.
+//!
+//! `cargo run --release -p dexzd-io-tokio --example throughput -- CLIENTS FLOWS [strict|processCrashSafe|relaxed]`
+
+use std::env;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use dexzd_core::engine::{
+    Answer, Call, Decision, DecisionKind, Effects, FlowTypeDefinition, Hello, Movement, ServerFrame,
+    StartFlow, StepOptions, Target, Task, WorkerFrame,
+};
+use dexzd_core::ids::Name;
+use dexzd_core::lease::LeaseDuration;
+use dexzd_core::node::Role;
+use dexzd_io_tokio::Clock;
+use dexzd_io_tokio::local::default_kind;
+use dexzd_io_tokio::runtime::{NodeConfig, NodeHandle, start};
+
+fn main() {
+    let arguments: Vec<String> = env::args().collect();
+    let number =
+        |index: usize, or: u64| arguments.get(index).and_then(|text| text.parse().ok()).unwrap_or(or);
+    let (clients, flows) = (number(1, 1), number(2, 1_000));
+    let durability = arguments.get(3).map_or("strict", String::as_str).parse().expect("a durability mode");
+    let folder = env::var_os("DEXZD_DATA_DIR")
+        .map_or_else(|| env::temp_dir().join(format!("dexzd-throughput-{}", std::process::id())), Into::into);
+    let config = NodeConfig {
+        node_id: "bench".to_owned(),
+        data_dir: folder.clone(),
+        lease_duration: LeaseDuration::DEFAULT_SINGLE,
+        fail_if_held: false,
+        attempt_drain_timeout: Duration::from_secs(5),
+        durability,
+        local_store: default_kind(),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+    runtime.block_on(async {
+        let node = start(config, Arc::new(())).expect("started");
+        let mut role = node.role();
+        role.wait_for(|role| *role == Role::Active).await.expect("active");
+        tokio::spawn(work(node.clone()));
+        measure(&node, clients, flows).await;
+        node.shutdown();
+        println!("{:?}", node.stopped().await);
+    });
+    std::fs::remove_dir_all(folder).expect("removed");
+}
+
+async fn measure(node: &NodeHandle, clients: u64, flows: u64) {
+    let clock = Arc::new(Clock::new());
+    let next = Arc::new(AtomicU64::new(0));
+    let begun = clock.now().instant;
+    let clients: Vec<_> = (0..clients)
+        .map(|_| {
+            let (node, next, clock) = (node.clone(), Arc::clone(&next), Arc::clone(&clock));
+            tokio::spawn(async move {
+                let mut latencies = Vec::new();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= flows {
+                        return latencies;
+                    }
+                    let begun = clock.now().instant;
+                    run_flow(&node, number).await;
+                    latencies.push(clock.now().instant.saturating_since(begun));
+                }
+            })
+        })
+        .collect();
+    let mut latencies = Vec::new();
+    for client in clients {
+        latencies.extend(client.await.expect("no client failed"));
+    }
+    let took = clock.now().instant.saturating_since(begun);
+    latencies.sort();
+    let at = |percent: usize| latencies[latencies.len() * percent / 100];
+    println!(
+        "{:.0} Flows/s, p50 {:?}, p99 {:?}",
+        latencies.len() as f64 / took.as_secs_f64(),
+        at(50),
+        at(99)
+    );
+}
+
+async fn run_flow(node: &NodeHandle, number: u64) {
+    let flow_id = Name::from(format!("flow-{number}"));
+    let call = Call::Start(
+        StartFlow {
+            request_id: flow_id.clone(),
+            flow_id: flow_id.clone(),
+            flow_type: Name::new("order"),
+            start: Some(movement("step1")),
+            ..StartFlow::default()
+        }
+        .into(),
+    );
+    node.call(call).await.expect("started");
+    let call = Call::WaitForFlow { target: Target { flow_id, run_id: None }, wait_ms: None };
+    match node.call(call).await.expect("closed") {
+        Answer::FlowResult(_) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn work(node: NodeHandle) {
+    let (sender, mut receiver) = node.open_stream();
+    sender.send(WorkerFrame::Hello(Hello {
+        worker: Name::new("worker"),
+        slots: 1_000,
+        flow_types: vec![FlowTypeDefinition {
+            name: Name::new("order"),
+            step_types: ["step1", "step2", "step3"].map(Name::new).to_vec(),
+            timeout_handler: false,
+        }],
+    }));
+    while let Some(frames) = receiver.recv().await {
+        for frame in frames {
+            match frame {
+                ServerFrame::Task(task) => sender.send(done(&task)),
+                ServerFrame::Ping => sender.send(WorkerFrame::Pong),
+                ServerFrame::Cancel { .. } | ServerFrame::Settled { .. } => {}
+                ServerFrame::Refused { message } => panic!("{message}"),
+            }
+        }
+    }
+}
+
+fn movement(step_type: &str) -> Movement {
+    Movement {
+        step_type: Name::new(step_type),
+        input: None,
+        options: StepOptions { skip_wait_for: true, ..StepOptions::default() },
+    }
+}
+
+fn done(task: &Task) -> WorkerFrame {
+    let kind = match &*task.step.step_type {
+        "step1" => DecisionKind::GoTo(vec![movement("step2")]),
+        "step2" => DecisionKind::GoTo(vec![movement("step3")]),
+        _ => DecisionKind::GracefulComplete(None),
+    };
+    WorkerFrame::ExecuteDone {
+        handout: task.handout,
+        decision: Decision { kind, cancel_steps: vec![], cancel_sibling_steps: vec![] },
+        effects: Effects::default(),
+    }
+}
