@@ -1,6 +1,12 @@
 //! How fast the shell is without gRPC: clients, one Worker and the node in one process.
 //!
-//! `cargo run --release -p dexzd-io-tokio --example throughput -- CLIENTS FLOWS [strict|processCrashSafe|relaxed]`
+//! ```text
+//! cargo run --release -p dexzd-io-tokio --example throughput -- run CLIENTS FLOWS [DURABILITY]    three Steps each
+//! cargo run --release -p dexzd-io-tokio --example throughput -- wait CLIENTS FLOWS [DURABILITY]   wait, then a kill
+//! cargo run --release -p dexzd-io-tokio --example throughput -- open 1 1                          after it
+//! ```
+//!
+//! `DEXZD_DATA_DIR` names the data directory; `wait` leaves it behind for `open`.
 
 use std::env;
 use std::sync::Arc;
@@ -8,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dexzd_core::engine::{
-    Answer, Call, Decision, DecisionKind, Effects, FlowTypeDefinition, Hello, Movement, ServerFrame,
-    StartFlow, StepOptions, Target, Task, WorkerFrame,
+    Answer, Call, Condition, ConditionKind, Decision, DecisionKind, Effects, FlowTypeDefinition, Hello,
+    Movement, ServerFrame, StartFlow, StepOptions, Target, Task, Wait, WaitKind, WorkerFrame,
 };
 use dexzd_core::ids::Name;
 use dexzd_core::lease::LeaseDuration;
@@ -22,8 +28,9 @@ fn main() {
     let arguments: Vec<String> = env::args().collect();
     let number =
         |index: usize, or: u64| arguments.get(index).and_then(|text| text.parse().ok()).unwrap_or(or);
-    let (clients, flows) = (number(1, 1), number(2, 1_000));
-    let durability = arguments.get(3).map_or("strict", String::as_str).parse().expect("a durability mode");
+    let command = arguments.get(1).map_or("run", String::as_str);
+    let (clients, flows) = (number(2, 1), number(3, 1_000));
+    let durability = arguments.get(4).map_or("strict", String::as_str).parse().expect("a durability mode");
     let folder = env::var_os("DEXZD_DATA_DIR")
         .map_or_else(|| env::temp_dir().join(format!("dexzd-throughput-{}", std::process::id())), Into::into);
     let config = NodeConfig {
@@ -37,18 +44,31 @@ fn main() {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     runtime.block_on(async {
+        let clock = Clock::new();
+        let begun = clock.now().instant;
         let node = start(config, Arc::new(())).expect("started");
         let mut role = node.role();
         role.wait_for(|role| *role == Role::Active).await.expect("active");
-        tokio::spawn(work(node.clone()));
-        measure(&node, clients, flows).await;
+        println!("serving after {:?}", clock.now().instant.saturating_since(begun));
+        report_memory();
+        if command == "open" {
+            std::thread::sleep(Duration::from_secs(flows));
+            report_memory();
+        } else {
+            tokio::spawn(work(node.clone()));
+            measure(&node, clients, flows, command == "wait").await;
+            report_memory();
+        }
+        if command == "wait" {
+            std::process::abort();
+        }
         node.shutdown();
         println!("{:?}", node.stopped().await);
     });
     std::fs::remove_dir_all(folder).expect("removed");
 }
 
-async fn measure(node: &NodeHandle, clients: u64, flows: u64) {
+async fn measure(node: &NodeHandle, clients: u64, flows: u64, waiting: bool) {
     let clock = Arc::new(Clock::new());
     let next = Arc::new(AtomicU64::new(0));
     let begun = clock.now().instant;
@@ -63,7 +83,7 @@ async fn measure(node: &NodeHandle, clients: u64, flows: u64) {
                         return latencies;
                     }
                     let begun = clock.now().instant;
-                    run_flow(&node, number).await;
+                    run_flow(&node, number, waiting).await;
                     latencies.push(clock.now().instant.saturating_since(begun));
                 }
             })
@@ -84,19 +104,22 @@ async fn measure(node: &NodeHandle, clients: u64, flows: u64) {
     );
 }
 
-async fn run_flow(node: &NodeHandle, number: u64) {
+async fn run_flow(node: &NodeHandle, number: u64, waiting: bool) {
     let flow_id = Name::from(format!("flow-{number}"));
     let call = Call::Start(
         StartFlow {
             request_id: flow_id.clone(),
             flow_id: flow_id.clone(),
             flow_type: Name::new("order"),
-            start: Some(movement("step1")),
+            start: Some(movement(if waiting { "wait" } else { "step1" })),
             ..StartFlow::default()
         }
         .into(),
     );
     node.call(call).await.expect("started");
+    if waiting {
+        return;
+    }
     let call = Call::WaitForFlow { target: Target { flow_id, run_id: None }, wait_ms: None };
     match node.call(call).await.expect("closed") {
         Answer::FlowResult(_) => {}
@@ -111,7 +134,7 @@ async fn work(node: NodeHandle) {
         slots: 1_000,
         flow_types: vec![FlowTypeDefinition {
             name: Name::new("order"),
-            step_types: ["step1", "step2", "step3"].map(Name::new).to_vec(),
+            step_types: ["wait", "step1", "step2", "step3"].map(Name::new).to_vec(),
             timeout_handler: false,
         }],
     }));
@@ -136,6 +159,19 @@ fn movement(step_type: &str) -> Movement {
 }
 
 fn done(task: &Task) -> WorkerFrame {
+    if &*task.step.step_type == "wait" {
+        return WorkerFrame::WaitForDone {
+            handout: task.handout,
+            wait: Wait {
+                kind: WaitKind::UntilOne,
+                conditions: vec![Condition {
+                    id: None,
+                    kind: ConditionKind::Timer { duration_ms: 86_400_000 },
+                }],
+            },
+            effects: Effects::default(),
+        };
+    }
     let kind = match &*task.step.step_type {
         "step1" => DecisionKind::GoTo(vec![movement("step2")]),
         "step2" => DecisionKind::GoTo(vec![movement("step3")]),
@@ -146,4 +182,10 @@ fn done(task: &Task) -> WorkerFrame {
         decision: Decision { kind, cancel_steps: vec![], cancel_sibling_steps: vec![] },
         effects: Effects::default(),
     }
+}
+
+fn report_memory() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or("VmRSS unknown");
+    println!("{line}");
 }
