@@ -102,26 +102,34 @@ pub struct CleanRun {
 }
 
 impl CleanRun {
-    /// Refuses a directory that a relaxed run left abruptly, whatever the mode of this run; marks it if
-    /// this run is relaxed. Call it while `dev.lock` is held.
+    /// Refuses a directory that a relaxed run left abruptly, whatever the mode of this run.
     ///
     /// # Errors
     ///
     /// The directory is unclean, or the disk failed.
-    pub fn begin(folder: &Path, mode: DurabilityMode) -> Result<Self, UncleanError> {
+    pub fn check(folder: &Path) -> Result<(), UncleanError> {
         let path = folder.join(MARKER_FILE);
-        let io_error = |action| {
-            let path = path.clone();
-            move |source| UncleanError::Io { action, path, source }
-        };
-        if path.try_exists().map_err(io_error("cannot look for"))? {
-            return Err(UncleanError::Unclean { folder: folder.to_path_buf() });
+        match path.try_exists() {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(UncleanError::Unclean { folder: folder.to_path_buf() }),
+            Err(source) => Err(UncleanError::Io { action: "cannot look for", path, source }),
         }
+    }
+
+    /// Checks the directory, and marks it if this run is relaxed. Call it while `dev.lock` is held, when
+    /// nothing can refuse the start any more.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn begin(folder: &Path, mode: DurabilityMode) -> Result<Self, UncleanError> {
+        Self::check(folder)?;
+        let path = folder.join(MARKER_FILE);
         match mode {
-            DurabilityMode::Relaxed => {
-                files::write_whole(&path, MARKER_TEXT.as_bytes()).map_err(io_error("cannot write"))?;
-                Ok(Self { marker: Some(path) })
-            }
+            DurabilityMode::Relaxed => match files::write_whole(&path, MARKER_TEXT.as_bytes()) {
+                Ok(()) => Ok(Self { marker: Some(path) }),
+                Err(source) => Err(UncleanError::Io { action: "cannot write", path, source }),
+            },
             DurabilityMode::Strict | DurabilityMode::ProcessCrashSafe => Ok(Self { marker: None }),
         }
     }

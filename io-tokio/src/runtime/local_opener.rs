@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::start::Wrap;
 use crate::local::{LocalStore, LocalStoreError, LocalStoreKind, open_local_store};
 
 pub(super) struct LocalOpener {
@@ -14,14 +15,16 @@ pub(super) struct LocalOpener {
     pub(super) node_id: String,
     /// Opened before the threads began, so that a refusal comes at once.
     pub(super) opened: Option<Arc<dyn LocalStore>>,
+    pub(super) wrap: Wrap<dyn LocalStore>,
 }
 
 impl LocalOpener {
     pub(super) fn open(&mut self) -> Result<Arc<dyn LocalStore>, LocalStoreError> {
-        match self.opened.take() {
-            Some(opened) => Ok(opened),
-            None => open_local_store(self.kind, &self.folder, &self.node_id),
-        }
+        let opened = match self.opened.take() {
+            Some(opened) => opened,
+            None => open_local_store(self.kind, &self.folder, &self.node_id)?,
+        };
+        Ok((self.wrap)(opened))
     }
 
     /// Moves the store aside, for whoever wants to know what happened. One that was moved aside before

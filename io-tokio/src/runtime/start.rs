@@ -27,13 +27,13 @@ use super::messages::{
 };
 use super::recorder::FailureRecorder;
 use super::upkeep::{Upkeep, UpkeepMessage};
-use super::watchdog::Watchdog;
+use super::watchdog::{self, Watchdog};
 use crate::clock::{Clock, entropy, entropy_u128};
 use crate::devlock::{DevLock, LockOutcome};
 use crate::durability::CleanRun;
 use crate::gate::Gate;
-use crate::local::open_local_store;
-use crate::log::{LogStore, ObjectLog, RealDisk, SegmentLog};
+use crate::local::{LocalStore, open_local_store};
+use crate::log::{Disk, LogStore, ObjectLog, RealDisk, SegmentLog};
 use crate::store::{FolderStore, ObjectStore, probe};
 
 /// The folder of the data directory that holds the object store: lease, probe, and the log's objects.
@@ -53,16 +53,48 @@ const JOIN_LIMIT: Duration = Duration::from_secs(10);
 /// See [`StartError`]: the data directory is in use, unclean, another node's, of a newer format or
 /// damaged; the object store is unfit; the operating system refuses.
 pub fn start(config: NodeConfig, events: Arc<dyn EventSink>) -> Result<NodeHandle, StartError> {
+    start_on(config, events, Devices::default())
+}
+
+/// What a node runs on: a seam at which tests break things.
+pub(super) struct Devices {
+    pub(super) disk: Arc<dyn Disk>,
+    /// Put around the object store.
+    pub(super) store: Wrap<dyn ObjectStore>,
+    /// Put around the local store.
+    pub(super) local: Wrap<dyn LocalStore>,
+    /// What the watchdog does.
+    pub(super) exit: fn(),
+}
+
+pub(super) type Wrap<T> = Box<dyn Fn(Arc<T>) -> Arc<T> + Send>;
+
+impl Default for Devices {
+    fn default() -> Self {
+        Self {
+            disk: Arc::new(RealDisk),
+            store: Box::new(|store| store),
+            local: Box::new(|local| local),
+            exit: watchdog::exit_now,
+        }
+    }
+}
+
+pub(super) fn start_on(
+    config: NodeConfig,
+    events: Arc<dyn EventSink>,
+    devices: Devices,
+) -> Result<NodeHandle, StartError> {
     let events = Arc::new(FailureRecorder::new(events));
     let process_id = ProcessId(entropy_u128());
     let lock = lock(&config.data_dir, &*events)?;
-    let clean = CleanRun::begin(&config.data_dir, config.durability)?;
+    CleanRun::check(&config.data_dir)?;
     let store_folder = config.data_dir.join(STORE_FOLDER);
     let store = FolderStore::open(&store_folder, config.durability.syncs())
         .map_err(|source| io_error("cannot open", &store_folder, source))?;
-    let store: Arc<dyn ObjectStore> = Arc::new(store);
+    let store = (devices.store)(Arc::new(store));
     let probe_stamp_ms = probe(&*store, &config.node_id, process_id)?;
-    let log = open_log(&config, lock.as_ref(), &store)?;
+    let log = open_log(&config, lock.as_ref(), &store, devices.disk)?;
     let local_folder = config.data_dir.join(LOCAL_FOLDER);
     // Without the lock another process may have it open: then it waits for the lease.
     let opened = lock
@@ -74,10 +106,11 @@ pub fn start(config: NodeConfig, events: Arc<dyn EventSink>) -> Result<NodeHandl
         folder: local_folder,
         node_id: config.node_id.clone(),
         opened,
+        wrap: devices.local,
     };
 
     let clock = Arc::new(Clock::new());
-    let watchdog = Watchdog::start(Arc::clone(&clock))
+    let watchdog = Watchdog::start(Arc::clone(&clock), devices.exit)
         .map_err(|source| io_error("cannot start a thread for", &config.data_dir, source))?;
     let (control_sender, control_inbox) = channel();
     let (data_sender, data_inbox) = channel();
@@ -161,6 +194,8 @@ pub fn start(config: NodeConfig, events: Arc<dyn EventSink>) -> Result<NodeHandl
         durable_told: Position(0).0,
     };
 
+    // Last of all: a start that was refused leaves no mark.
+    let clean = CleanRun::begin(&config.data_dir, config.durability)?;
     let failed = |source| io_error("cannot start a thread for", &config.data_dir, source);
     let teardown = Teardown {
         log: (log_sender, spawn("dexzd-log", move || log_thread.run()).map_err(failed)?),
@@ -195,6 +230,7 @@ fn open_log(
     config: &NodeConfig,
     lock: Option<&Arc<DevLock>>,
     store: &Arc<dyn ObjectStore>,
+    disk: Arc<dyn Disk>,
 ) -> Result<Box<dyn LogStore>, StartError> {
     let Some(lock) = lock else {
         return Ok(Box::new(ObjectLog::new(Arc::clone(store), &config.node_id)));
@@ -203,7 +239,7 @@ fn open_log(
     let log = SegmentLog::open(
         &config.data_dir.join(LOG_FOLDER),
         config.durability,
-        Arc::new(RealDisk),
+        disk,
         Box::new(move || lock.still_locked()),
     )?;
     Ok(Box::new(log))

@@ -8,7 +8,7 @@ use dexzd_core::time::Instant;
 
 use crate::clock::Clock;
 
-/// Armed with an instant, it calls `_exit(1)` then. Its thread lives as long as the process.
+/// Armed with an instant, it calls `exit` then, which is [`exit_now`] outside of tests. Its thread lives as long as the process.
 #[derive(Clone)]
 pub(super) struct Watchdog {
     shared: Arc<Shared>,
@@ -20,10 +20,12 @@ struct Shared {
 }
 
 impl Watchdog {
-    pub(super) fn start(clock: Arc<Clock>) -> io::Result<Self> {
+    pub(super) fn start(clock: Arc<Clock>, exit: fn()) -> io::Result<Self> {
         let shared = Arc::new(Shared { exit_at: Mutex::new(None), changed: Condvar::new() });
         let watched = Arc::clone(&shared);
-        thread::Builder::new().name("dexzd-watchdog".to_owned()).spawn(move || watch(&watched, &clock))?;
+        thread::Builder::new()
+            .name("dexzd-watchdog".to_owned())
+            .spawn(move || watch(&watched, &clock, exit))?;
         Ok(Self { shared })
     }
 
@@ -34,7 +36,7 @@ impl Watchdog {
     }
 }
 
-fn watch(shared: &Shared, clock: &Clock) -> ! {
+fn watch(shared: &Shared, clock: &Clock, exit: fn()) {
     let mut exit_at = shared.exit_at.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         exit_at = match *exit_at {
@@ -42,7 +44,8 @@ fn watch(shared: &Shared, clock: &Clock) -> ! {
             Some(at) => {
                 let rest = at.saturating_since(clock.now().instant);
                 if rest.is_zero() {
-                    exit_now();
+                    exit();
+                    return;
                 }
                 shared.changed.wait_timeout(exit_at, rest).unwrap_or_else(PoisonError::into_inner).0
             }
@@ -50,9 +53,9 @@ fn watch(shared: &Shared, clock: &Clock) -> ! {
     }
 }
 
-/// Ends the process without running anything else: no destructor and no exit handler can hang.
+/// `_exit(1)`: ends the process without running anything else. No destructor and no exit handler can hang.
 #[allow(unsafe_code)]
-fn exit_now() -> ! {
+pub(super) fn exit_now() {
     // SAFETY: `_exit` takes no pointer and returns to nobody; what this process leaves unfinished is
     // what a kill leaves unfinished.
     unsafe { libc::_exit(1) }

@@ -1,5 +1,7 @@
 //! The shell with the real core, on a real disk and real threads.
 
+mod faults;
+
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -14,6 +16,7 @@ use dexzd_core::lease::LeaseDuration;
 use dexzd_core::node::{NodeEvent, Role};
 use dexzd_core::stop::StopReason;
 
+use super::start::{Devices, start_on};
 use super::*;
 use crate::durability::DurabilityMode;
 use crate::local::LocalStoreKind;
@@ -34,12 +37,17 @@ fn config(data_dir: &Path) -> NodeConfig {
     NodeConfig {
         node_id: "dev".to_owned(),
         data_dir: data_dir.to_path_buf(),
-        lease_duration: LeaseDuration::from_millis(3_000).expect("legal"),
+        lease_duration: LeaseDuration::DEFAULT_SINGLE,
         fail_if_held: false,
         attempt_drain_timeout: Duration::from_secs(1),
         durability: DurabilityMode::Strict,
         local_store: LocalStoreKind::Memory,
     }
+}
+
+/// For tests that wait for renewals: they come every 2 s, and 3.9 s may pass without one.
+fn config_with_renewals(data_dir: &Path) -> NodeConfig {
+    NodeConfig { lease_duration: LeaseDuration::from_millis(6_000).expect("legal"), ..config(data_dir) }
 }
 
 fn run<T>(test: impl Future<Output = T>) -> T {
@@ -211,7 +219,7 @@ fn ha_006_ha_008_an_acknowledged_start_survives_a_crash_and_the_lease_is_taken_a
         crash_image(folder.path(), image.path());
         shut_down(node).await;
 
-        // The image holds a held lease of 3 s; the lock of its folder makes it free at once.
+        // The image holds a held lease of 30 s; the lock of its folder makes it free at once.
         let node = serving(config(image.path())).await;
         assert_eq!(status(&node, "flow-1").await, FlowStatus::Running);
         match node.call(flow_start("flow-1")).await.expect("known") {
@@ -265,7 +273,9 @@ fn ha_053_calls_and_streams_of_a_stopped_node_end() {
 fn d_045_a_replaced_lock_file_stops_the_node_before_it_acknowledges() {
     let folder = tempfile::tempdir().expect("a folder");
     run(async {
-        let node = serving(config(folder.path())).await;
+        let devices = Devices { exit: || {}, ..Devices::default() };
+        let node = start_on(config(folder.path()), Arc::new(()), devices).expect("started");
+        wait_until_active(&node).await;
         fs::rename(folder.path().join("dev.lock"), folder.path().join("moved")).expect("moved");
         assert_eq!(node.call(flow_start("flow-1")).await, Err(CallError::Unavailable));
         let stopped = node.stopped().await;
@@ -299,7 +309,7 @@ fn d_030_the_log_is_trimmed_once_the_local_store_is_past_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let heard = Arc::new(Heard::default());
     run(async {
-        let node = start(config(folder.path()), heard.clone()).expect("started");
+        let node = start(config_with_renewals(folder.path()), heard.clone()).expect("started");
         wait_until_active(&node).await;
         let mut number = 0;
         let trimmed = |heard: &Heard| {
