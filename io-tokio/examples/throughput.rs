@@ -121,10 +121,8 @@ async fn run_flow(node: &NodeHandle, number: u64, waiting: bool) {
         return;
     }
     let call = Call::WaitForFlow { target: Target { flow_id, run_id: None }, wait_ms: None };
-    match node.call(call).await.expect("closed") {
-        Answer::FlowResult(_) => {}
-        other => panic!("{other:?}"),
-    }
+    let answer = node.call(call).await.expect("closed");
+    assert!(matches!(answer, Answer::FlowResult(_)));
 }
 
 async fn work(node: NodeHandle) {

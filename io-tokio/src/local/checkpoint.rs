@@ -21,7 +21,9 @@ use sha2::{Digest, Sha256};
 use super::error::LocalStoreError;
 use crate::files;
 
-pub(super) type Map = BTreeMap<Arc<[u8]>, Arc<[u8]>>;
+/// A key or a value, shared by the live map and the copies that checkpoints are written from.
+pub(super) type Bytes = Arc<[u8]>;
+pub(super) type Map = BTreeMap<Bytes, Bytes>;
 
 const MAGIC: &[u8; 16] = b"dexzd-checkpoint";
 const FORMAT_VERSION: u32 = 1;
@@ -100,7 +102,7 @@ pub(super) fn read(file: &Path) -> Result<Option<(LogEnd, Map, u64)>, LocalStore
         chain: Chain(input.array(file)?),
     };
     let entries = u64::from_le_bytes(input.array(file)?);
-    let mut pairs: Vec<(Arc<[u8]>, Arc<[u8]>)> = Vec::new();
+    let mut pairs: Vec<(Bytes, Bytes)> = Vec::new();
     for _ in 0..entries {
         let key = input.field(file)?;
         let value = input.field(file)?;
@@ -165,7 +167,7 @@ impl<T: Read> Hashing<T> {
         Ok(buffer)
     }
 
-    fn field(&mut self, file: &Path) -> Result<Arc<[u8]>, LocalStoreError> {
+    fn field(&mut self, file: &Path) -> Result<Bytes, LocalStoreError> {
         let length = u32::from_le_bytes(self.array(file)?);
         if length > LONGEST_FIELD_BYTES {
             return Err(LocalStoreError::Damaged {

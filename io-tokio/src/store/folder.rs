@@ -113,9 +113,8 @@ impl FolderStore {
             file.sync_all().map_err(|_| Failure::Local)?;
         }
         drop(file);
-        fs::hard_link(temporary, name).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Failure::Refused,
-            _ => Failure::from(error),
+        fs::hard_link(temporary, name).map_err(|error| {
+            if error.kind() == io::ErrorKind::AlreadyExists { Failure::Refused } else { error.into() }
         })
     }
 
@@ -349,6 +348,8 @@ fn is_abandoned(file: &Path) -> bool {
 }
 
 impl From<io::Error> for Failure {
+    // The operating system's errors are not our enum: what is not named here is a failing disk.
+    #[allow(clippy::wildcard_enum_match_arm)]
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported | io::ErrorKind::NotADirectory => {

@@ -122,32 +122,33 @@ impl Probing<'_> {
                 Ok(stamp_ms)
             }
             ReadOutcome::Found { .. } => Err(self.unfit(ProbeStep::ReadLast, "another version")),
-            other => Err(self.read_failure(&other, ProbeStep::ReadLast)),
+            other @ (ReadOutcome::Missing
+            | ReadOutcome::Transient { .. }
+            | ReadOutcome::Permanent
+            | ReadOutcome::LocalFailure) => Err(self.read_failure(&other, ProbeStep::ReadLast)),
         }
     }
 
     fn expect_done(&self, answer: WriteOutcome, step: ProbeStep) -> Result<Version, ProbeError> {
-        match answer {
-            WriteOutcome::Done { version } => Ok(version),
-            WriteOutcome::Refused => Err(self.unfit(step, "refused")),
-            other => Err(self.write_failure(&other, step)),
+        if let WriteOutcome::Done { version } = answer {
+            return Ok(version);
         }
+        Err(self.write_failure(&answer, step))
     }
 
     fn expect_refused(&self, answer: WriteOutcome, step: ProbeStep) -> Result<(), ProbeError> {
-        match answer {
-            WriteOutcome::Refused => Ok(()),
-            WriteOutcome::Done { .. } => Err(self.unfit(step, "done")),
-            other => Err(self.write_failure(&other, step)),
+        if answer == WriteOutcome::Refused {
+            return Ok(());
         }
+        Err(self.write_failure(&answer, step))
     }
 
     fn expect_missing(&self, key: &str, step: ProbeStep) -> Result<(), ProbeError> {
-        match self.store.read(key) {
-            ReadOutcome::Missing => Ok(()),
-            ReadOutcome::Found { .. } => Err(self.unfit(step, "found")),
-            other => Err(self.read_failure(&other, step)),
+        let answer = self.store.read(key);
+        if answer == ReadOutcome::Missing {
+            return Ok(());
         }
+        Err(self.read_failure(&answer, step))
     }
 
     fn unfit(&self, step: ProbeStep, answer: &'static str) -> ProbeError {
