@@ -103,6 +103,8 @@ pub(super) struct World {
     newest_time: Timestamp,
     /// Log writes stay on their way until `release_log`.
     log_held: bool,
+    /// After so many more writes the log begins to hold back by itself.
+    writes_until_held: Option<u64>,
     on_the_way: Option<AppenderOutput>,
     outbox: Outbox<StreamId, Leaving>,
     answers: BTreeMap<CallId, Result<Answer, CallError>>,
@@ -140,6 +142,7 @@ impl World {
             log_end,
             newest_time: Timestamp::ZERO,
             log_held: false,
+            writes_until_held: None,
             on_the_way: None,
             outbox: Outbox::new(),
             answers: BTreeMap::new(),
@@ -202,6 +205,10 @@ impl World {
                 self.engine.handle(self.now, Input::Applied { position: end.position });
             }
             Output::Log(write @ AppenderOutput::Write { .. }) => {
+                if self.writes_until_held == Some(0) {
+                    self.log_held = true;
+                }
+                self.writes_until_held = self.writes_until_held.and_then(|writes| writes.checked_sub(1));
                 if self.log_held {
                     self.on_the_way = Some(write);
                 } else {
@@ -267,6 +274,16 @@ impl World {
         self.log_held = true;
     }
 
+    /// Log writes stay on their way once so many more of them have landed.
+    pub(super) fn hold_log_after(&mut self, writes: u64) {
+        self.writes_until_held = Some(writes);
+    }
+
+    /// Whether a write is on its way.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.on_the_way.is_some()
+    }
+
     /// What was on its way lands, and so does everything after it.
     pub(super) fn release_log(&mut self) {
         self.log_held = false;
@@ -299,6 +316,7 @@ impl World {
     /// Everything in memory is gone and every stream ended (FD-33); the next epoch has recovered.
     pub(super) fn crash_without_serving(&mut self) {
         self.log_held = false;
+        self.writes_until_held = None;
         self.on_the_way = None;
         self.outbox = Outbox::new();
         self.inboxes.clear();

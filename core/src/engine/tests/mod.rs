@@ -6,6 +6,7 @@ mod driver;
 mod sweep;
 
 mod channel_model;
+mod crashes;
 mod decisions;
 mod failover;
 mod reading;
