@@ -51,7 +51,8 @@ pub(crate) struct Failure {
     message: String,
     hint: Option<String>,
     code: Option<Code>,
-    details: Option<Value>,
+    /// Boxed, so that results stay small.
+    details: Option<Box<Value>>,
 }
 
 impl Failure {
@@ -75,7 +76,7 @@ impl Failure {
             message: status.message().to_owned(),
             hint,
             code: Some(status.code()),
-            details: details.as_ref().map(detail_json),
+            details: details.as_ref().map(|detail| Box::new(detail_json(detail))),
         }
     }
 
@@ -103,7 +104,7 @@ impl Failure {
             object["grpcCodeName"] = json!(code_name(code));
         }
         if let Some(details) = &self.details {
-            object["details"] = details.clone();
+            object["details"] = Value::clone(details);
         }
         if let Some(hint) = &self.hint {
             object["hint"] = json!(hint);

@@ -175,8 +175,38 @@ fn label(name: &str) -> String {
     words
 }
 
+/// `anyOf: timer 1d (patience), 1 of shipped`
+fn wait(wait: &Value) -> String {
+    let conditions: Vec<String> = list(wait, "conditions").iter().map(condition).collect();
+    let kind = wait["kind"].as_str().unwrap_or_default();
+    if conditions.is_empty() { kind.to_owned() } else { format!("{kind}: {}", conditions.join(", ")) }
+}
+
+fn condition(condition: &Value) -> String {
+    let mut text = match condition["channel"].as_str() {
+        Some(channel) => format!("{} of {channel}", condition["atLeast"].as_u64().unwrap_or(1)),
+        None => format!("timer {}", duration(condition["durationMs"].as_u64().unwrap_or_default())),
+    };
+    if let Some(id) = condition["conditionId"].as_str() {
+        text.push_str(&format!(" ({id})"));
+    }
+    text
+}
+
+/// In the largest unit that is exact.
+fn duration(duration_ms: u64) -> String {
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    match units.iter().find(|(unit_ms, _)| duration_ms > 0 && duration_ms.is_multiple_of(*unit_ms)) {
+        Some((unit_ms, unit)) => format!("{}{unit}", duration_ms / unit_ms),
+        None => format!("{duration_ms}ms"),
+    }
+}
+
 fn cell(value: &Value) -> String {
     let text = match value {
+        Value::Object(fields) if fields.contains_key("kind") && fields.contains_key("conditions") => {
+            wait(value)
+        }
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(values) if values.iter().all(Value::is_string) => {
