@@ -4,6 +4,7 @@
 mod figures;
 mod proc;
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,10 @@ pub(crate) struct Arguments {
     /// The light build: without RocksDB and not optimised as a release is, but quick to compile
     #[arg(long)]
     light: bool,
+
+    /// Use the programs of this folder instead of building them: target/debug or target/release
+    #[arg(long, value_name = "FOLDER", conflicts_with = "light")]
+    programs: Option<PathBuf>,
 }
 
 /// How much is done for each figure.
@@ -81,7 +86,10 @@ const SETTLE: Duration = Duration::from_secs(5);
 pub(crate) fn run(benchmark: &Benchmark) -> Result<(), Failure> {
     let Benchmark::Flows(arguments) = benchmark;
     let interruption = Interruption::watch()?;
-    let programs = build_programs(arguments.light)?;
+    let programs = match &arguments.programs {
+        Some(folder) => Programs::in_folder(folder)?,
+        None => build_programs(arguments.light)?,
+    };
     let mut sizes = if arguments.quick { QUICK } else { FULL };
     sizes.waiting_flows = arguments.waiting.unwrap_or(sizes.waiting_flows);
     let mut bench = Bench { programs, interruption, sizes, figures: Figures::new(arguments.json) };

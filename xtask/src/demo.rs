@@ -3,6 +3,7 @@
 mod effects;
 mod orders;
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,10 @@ pub(crate) struct Arguments {
     /// How many orders
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(10..=5_000))]
     orders: u32,
+
+    /// Use the programs of this folder instead of building them: target/debug or target/release
+    #[arg(long, value_name = "FOLDER")]
+    programs: Option<PathBuf>,
 }
 
 /// How long one call to the outside world takes, in the Worker that plays bank, warehouse and mail.
@@ -36,6 +41,24 @@ const DEAD_FOR: Duration = Duration::from_millis(800);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interruption = Interruption::watch()?;
+    let programs = match &arguments.programs {
+        Some(folder) => Programs::in_folder(folder)?,
+        None => build_programs()?,
+    };
+    interruption.check()?;
+    let folder = TemporaryFolder::create("dex-demo")?;
+    let node = Node::new(&programs, &folder, &interruption)?;
+    let demo = Demo { programs: &programs, folder: &folder, node: &node, interruption: &interruption };
+    let verdict = demo.play(arguments.orders)?;
+    print!("\n{verdict}");
+    if !verdict.holds() {
+        return Err(Failure::new("the demo found something that must not happen: see above"));
+    }
+    print_what_next(&programs.find("dexcli")?);
+    Ok(())
+}
+
+fn build_programs() -> Result<Programs, Failure> {
     println!("Building the light build: server, dexcli and an example Worker. The first time takes minutes.");
     let start = Instant::now();
     let programs = build(&[
@@ -54,17 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         "order",
     ])?;
     println!("Built in {} s.\n", start.elapsed().as_secs());
-    interruption.check()?;
-    let folder = TemporaryFolder::create("dex-demo")?;
-    let node = Node::new(&programs, &folder, &interruption)?;
-    let demo = Demo { programs: &programs, folder: &folder, node: &node, interruption: &interruption };
-    let verdict = demo.play(arguments.orders)?;
-    print!("\n{verdict}");
-    if !verdict.holds() {
-        return Err(Failure::new("the demo found something that must not happen: see above"));
-    }
-    print_what_next(programs.find("dexcli")?.display());
-    Ok(())
+    Ok(programs)
 }
 
 struct Demo<'a> {
@@ -135,7 +148,7 @@ impl Demo<'_> {
         Process::start("the Worker", &mut command, &self.folder.file("worker.log"), None)
     }
 
-    fn effects_file(&self) -> std::path::PathBuf {
+    fn effects_file(&self) -> PathBuf {
         self.folder.file("effects.jsonl")
     }
 
@@ -146,13 +159,14 @@ impl Demo<'_> {
     }
 }
 
-fn print_what_next(dexcli: impl std::fmt::Display) {
+fn print_what_next(dexcli: &Path) {
+    let dexcli = dexcli.display();
     println!(
         "\nNothing is left running. To try next:\n\
-         \n  {dexcli} dev                                     a server of your own; Ctrl+C stops it\n\
-         \x20 cargo run -p dexzd-sdk --example order           a Worker and five orders, beside it\n\
-         \x20 {dexcli} flow search                             what ran\n\
-         \x20 {dexcli} flow history order-1                    and how\n\
+         \n  {dexcli} dev\n      a server of your own; Ctrl+C stops it\
+         \n  cargo run -p dexzd-sdk --example order\n      a Worker and five orders, beside it\
+         \n  {dexcli} flow search\n      what ran\
+         \n  {dexcli} flow history order-1\n      and how\n\
          \nThe Flow itself is sdk/examples/order.rs."
     );
 }

@@ -211,6 +211,19 @@ pub(crate) fn build(arguments: &[&str]) -> Result<Programs, Failure> {
 pub(crate) struct Programs(Vec<PathBuf>);
 
 impl Programs {
+    /// What lies in a folder that cargo built into, and in its `examples`.
+    pub(crate) fn in_folder(folder: &Path) -> Result<Self, Failure> {
+        let mut programs = Vec::new();
+        for folder in [folder.to_owned(), folder.join("examples")] {
+            let entries = std::fs::read_dir(&folder)
+                .map_err(|error| Failure::new(format!("cannot look into {}: {error}", folder.display())))?;
+            programs.extend(
+                entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_none()),
+            );
+        }
+        Ok(Self(programs))
+    }
+
     pub(crate) fn find(&self, name: &str) -> Result<PathBuf, Failure> {
         self.0
             .iter()
