@@ -1,3 +1,4 @@
+mod model;
 mod shell;
 
 use std::vec;
