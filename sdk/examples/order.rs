@@ -19,7 +19,7 @@
 //! how long an order waits for its parcel. Options of the start: `--count N`, `--prefix ID`.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -289,7 +289,11 @@ impl Options {
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(log_filter()).init();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_env_filter(log_filter())
+        .init();
     let options = Options::parse(std::env::args().skip(1))?;
     match options.mode.as_str() {
         "worker" => run_worker(&options, stop_signal()).await,

@@ -149,3 +149,12 @@ pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     }
     cause.to_string()
 }
+
+/// What to tell people about a status that is not OK: the cause of a broken connection, or the server's
+/// own words.
+pub(crate) fn describe(status: &tonic::Status) -> String {
+    match std::error::Error::source(status) {
+        Some(source) => root_cause(source),
+        None => format!("{:?}: {}", status.code(), status.message()),
+    }
+}

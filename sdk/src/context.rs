@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use dexzd_proto as proto;
-use proto::worker_frame::Kind as FrameKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -17,7 +16,7 @@ use crate::options::Load;
 use crate::schema::{Attribute, Channel, Key};
 use crate::value;
 use crate::wait::{Conditions, NAMES_LOCAL};
-use crate::worker::FrameSender;
+use crate::worker::{FrameSender, HeartbeatSlot};
 
 /// One call of a handler.
 ///
@@ -40,6 +39,7 @@ pub struct Context {
     frames: FrameSender,
     effects: Mutex<proto::Effects>,
     checkpoint: Mutex<Option<proto::Value>>,
+    heartbeat: Arc<HeartbeatSlot>,
 }
 
 /// One execution of a Step: its type, and a number counted per type from 1 within the run.
@@ -91,6 +91,7 @@ impl Context {
     ) -> Self {
         Self {
             checkpoint: Mutex::new(task.checkpoint.clone()),
+            heartbeat: Arc::new(HeartbeatSlot::new(task.handout)),
             task,
             flow,
             cancellation,
@@ -303,7 +304,8 @@ impl Context {
     }
 
     /// Heartbeat with a checkpoint: the next attempt gets the latest one that was stored. One may be
-    /// lost, so work after it must be repeatable (FD-14).
+    /// lost, so work after it must be repeatable (FD-14). It leaves at once; if the connection is slow, a
+    /// newer one takes the place of one that still waits.
     pub fn checkpoint<V: Serialize + ?Sized>(&self, value: &V) -> Result<(), StepError> {
         let value = value::encode(value)?;
         self.send_heartbeat(Some(value));
@@ -396,10 +398,7 @@ impl Context {
     fn send_heartbeat(&self, checkpoint: Option<proto::Value>) {
         lock(&self.checkpoint).clone_from(&checkpoint);
         if self.cancellation.accepts_result() {
-            self.frames.send(FrameKind::Heartbeat(proto::worker_frame::Heartbeat {
-                handout: self.task.handout,
-                checkpoint,
-            }));
+            self.frames.send_heartbeat(&self.heartbeat, checkpoint);
         }
     }
 

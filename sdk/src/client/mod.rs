@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
-use crate::address::{Server, agree_on_protocol, root_cause};
+use crate::address::{Server, agree_on_protocol, describe};
 use crate::backoff::Backoff;
 
 pub use calls::{SkipTimer, Stop};
@@ -109,10 +109,7 @@ impl Client {
         let info = info
             .await
             .map_err(|_| connect_error(format!("no answer within {CONNECT_CALL_TIMEOUT:?}")))?
-            .map_err(|status| match std::error::Error::source(&status) {
-                Some(source) => connect_error(root_cause(source)),
-                None => connect_error(format!("{:?}: {}", status.code(), status.message())),
-            })?;
+            .map_err(|status| connect_error(describe(&status)))?;
         agree_on_protocol(&address, info.get_ref(), proto::PROTOCOL_VERSIONS)?;
         Ok(())
     }
@@ -208,13 +205,6 @@ impl Client {
             tracing::debug!(operation, message = status.message(), ?delay, "unavailable: trying again");
             tokio::time::sleep(delay).await;
         }
-    }
-}
-
-fn describe(status: &Status) -> String {
-    match std::error::Error::source(status) {
-        Some(source) => root_cause(source),
-        None => format!("{:?}: {}", status.code(), status.message()),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use dexzd_proto as proto;
 use prost::Message as _;
 use proto::WorkerFrame;
-use proto::worker_frame::Kind;
+use proto::worker_frame::{Heartbeat, Kind};
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 
@@ -20,24 +21,65 @@ const BATCH_BYTES: usize = 1 << 20;
 
 /// Where handlers put their frames. Frames sent after the stream has ended go nowhere.
 #[derive(Clone, Debug)]
-pub(crate) struct FrameSender(mpsc::UnboundedSender<Option<WorkerFrame>>);
+pub(crate) struct FrameSender(mpsc::UnboundedSender<Outgoing>);
+
+#[expect(clippy::large_enum_variant, reason = "nearly all are frames, and a box for each would cost more")]
+#[derive(Debug)]
+enum Outgoing {
+    Frame(WorkerFrame),
+    Heartbeat(Arc<HeartbeatSlot>),
+    Finish,
+}
+
+/// The heartbeat of one task that has not left yet: a newer one replaces it, so that a handler that sends
+/// more of them than the connection carries fills no memory.
+#[derive(Debug)]
+pub(crate) struct HeartbeatSlot {
+    handout: Option<proto::HandoutId>,
+    /// Outer None: nothing to send. Inner None: a heartbeat without a checkpoint.
+    waiting: Mutex<Option<Option<proto::Value>>>,
+}
+
+impl HeartbeatSlot {
+    pub(crate) fn new(handout: Option<proto::HandoutId>) -> Self {
+        Self { handout, waiting: Mutex::default() }
+    }
+
+    /// True: nothing was waiting before.
+    fn put(&self, checkpoint: Option<proto::Value>) -> bool {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).replace(checkpoint).is_none()
+    }
+
+    fn take(&self) -> Option<WorkerFrame> {
+        let checkpoint = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let kind = Kind::Heartbeat(Heartbeat { handout: self.handout, checkpoint });
+        Some(WorkerFrame { kind: Some(kind) })
+    }
+}
 
 impl FrameSender {
     pub(crate) fn send(&self, kind: Kind) {
-        let _ = self.0.send(Some(WorkerFrame { kind: Some(kind) }));
+        let _ = self.0.send(Outgoing::Frame(WorkerFrame { kind: Some(kind) }));
+    }
+
+    /// Sends a heartbeat, unless an older one of the same task still waits: then it takes its place.
+    pub(crate) fn send_heartbeat(&self, slot: &Arc<HeartbeatSlot>, checkpoint: Option<proto::Value>) {
+        if slot.put(checkpoint) {
+            let _ = self.0.send(Outgoing::Heartbeat(slot.clone()));
+        }
     }
 
     /// Ends the stream after what was sent before.
     pub(crate) fn finish(&self) {
-        let _ = self.0.send(None);
+        let _ = self.0.send(Outgoing::Finish);
     }
 }
 
 /// The outbound half of a Worker stream.
 #[derive(Debug)]
 pub(crate) struct Batches {
-    receiver: mpsc::UnboundedReceiver<Option<WorkerFrame>>,
-    received: Vec<Option<WorkerFrame>>,
+    receiver: mpsc::UnboundedReceiver<Outgoing>,
+    received: Vec<Outgoing>,
     pending: VecDeque<WorkerFrame>,
     is_finished: bool,
 }
@@ -73,11 +115,12 @@ impl Stream for Batches {
             match this.receiver.poll_recv_many(cx, &mut this.received, BATCH_FRAMES) {
                 Poll::Ready(0) => this.is_finished = true,
                 Poll::Ready(_) => {
-                    for frame in this.received.drain(..) {
-                        match frame {
-                            Some(frame) if !this.is_finished => this.pending.push_back(frame),
-                            Some(_) => {}
-                            None => this.is_finished = true,
+                    for outgoing in this.received.drain(..) {
+                        match outgoing {
+                            _ if this.is_finished => {}
+                            Outgoing::Frame(frame) => this.pending.push_back(frame),
+                            Outgoing::Heartbeat(slot) => this.pending.extend(slot.take()),
+                            Outgoing::Finish => this.is_finished = true,
                         }
                     }
                 }

@@ -1,7 +1,7 @@
 use std::pin::pin;
 use std::task::Waker;
 
-use proto::worker_frame::{Heartbeat, Pong};
+use proto::worker_frame::Pong;
 use tokio_stream::StreamExt as _;
 
 use super::*;
@@ -43,6 +43,28 @@ async fn a_batch_ends_at_256_frames_or_a_mebibyte() {
     }
     frames.finish();
     assert_eq!(batch_sizes(batches).await, [2, 2, 1]);
+}
+
+#[tokio::test]
+async fn fd_015_of_the_heartbeats_that_still_wait_the_newest_leaves() {
+    let value = |byte| Some(proto::Value { encoding: "raw".to_owned(), data: vec![byte] });
+    let handout = |counter| Some(proto::HandoutId { epoch: 1, counter });
+    let (frames, mut batches) = frame_channel();
+    let (first, second) =
+        (Arc::new(HeartbeatSlot::new(handout(1))), Arc::new(HeartbeatSlot::new(handout(2))));
+    for byte in 0..100 {
+        frames.send_heartbeat(&first, value(byte));
+    }
+    frames.send_heartbeat(&second, value(7));
+    frames.send_heartbeat(&second, None);
+    let heartbeat =
+        |handout, checkpoint| WorkerFrame { kind: Some(Kind::Heartbeat(Heartbeat { handout, checkpoint })) };
+    let batch = batches.next().await.unwrap();
+    assert_eq!(batch.frames, [heartbeat(handout(1), value(99)), heartbeat(handout(2), None)]);
+
+    frames.send_heartbeat(&first, value(100));
+    let batch = batches.next().await.unwrap();
+    assert_eq!(batch.frames, [heartbeat(handout(1), value(100))]);
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ use crate::backoff::Backoff;
 use crate::flow::{DefinitionError, Flow, FlowDefinition};
 use session::{Session, SessionEnd};
 
-pub(crate) use frames::FrameSender;
+pub(crate) use frames::{FrameSender, HeartbeatSlot};
 
 /// Running handlers may take so long to finish when a Worker stops (FD-6).
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);

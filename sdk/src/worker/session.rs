@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Duration, Instant};
 use tonic::{Status, Streaming};
 
+use crate::address::describe;
 use crate::cancel::{CancelReason, Cancellation};
 use crate::worker::Registry;
 use crate::worker::call::Call;
@@ -122,7 +123,7 @@ impl Session {
         match batch {
             Ok(Some(batch)) => batch.frames.into_iter().try_for_each(|frame| self.on_frame(frame)),
             Ok(None) => Err(SessionEnd::Lost("the server ended the stream".to_owned())),
-            Err(status) => Err(SessionEnd::Lost(format!("{:?}: {}", status.code(), status.message()))),
+            Err(status) => Err(SessionEnd::Lost(describe(&status))),
         }
     }
 

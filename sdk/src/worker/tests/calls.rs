@@ -354,9 +354,11 @@ async fn fd_014_checkpoints_leave_at_once_and_the_next_attempt_gets_the_stored_o
     let flow = working(|ctx| {
         Box::pin(async move {
             let before: Option<u32> = ctx.last_checkpoint()?;
-            ctx.checkpoint(&(before.unwrap_or(0) + 1))?;
-            ctx.keep_alive();
-            ctx.heartbeat();
+            match ctx.attempt() {
+                1 => ctx.checkpoint(&(before.unwrap_or(0) + 1))?,
+                2 => ctx.keep_alive(),
+                _ => ctx.heartbeat(),
+            }
             let after: Option<u32> = ctx.last_checkpoint()?;
             Ok(Decision::complete(&(before, after)))
         })
@@ -364,22 +366,22 @@ async fn fd_014_checkpoints_leave_at_once_and_the_next_attempt_gets_the_stored_o
     let mut server = FakeServer::start();
     let (_stop, _worker) = run(worker(&server, flow));
     let mut stream = server.stream_after_hello().await;
-    let mut execute = task("Work", proto::Method::Execute, 3);
-    execute.checkpoint = json("41");
-    send_task(&stream, execute);
-    let heartbeat = |checkpoint| {
-        Kind::Heartbeat(Heartbeat { handout: Some(proto::HandoutId { epoch: 7, counter: 3 }), checkpoint })
-    };
-    assert_eq!(stream.next().await, heartbeat(json("42")));
-    assert_eq!(stream.next().await, heartbeat(json("42")));
-    assert_eq!(stream.next().await, heartbeat(None));
-    let Kind::ExecuteDone(done) = stream.next().await else {
-        panic!("expected a decision");
-    };
-    assert_eq!(
-        done.decision.unwrap().kind,
-        Some(DecisionKind::GracefulComplete(proto::decision::Complete { output: json("[41,null]") }))
-    );
+    let cases = [(json("42"), "[41,42]"), (json("41"), "[41,41]"), (None, "[41,null]")];
+    for (attempt, (checkpoint, output)) in (1..).zip(cases) {
+        let mut execute = task("Work", proto::Method::Execute, u64::from(attempt));
+        execute.attempt = attempt;
+        execute.checkpoint = json("41");
+        let handout = execute.handout;
+        send_task(&stream, execute);
+        assert_eq!(stream.next().await, Kind::Heartbeat(Heartbeat { handout, checkpoint }));
+        let Kind::ExecuteDone(done) = stream.next().await else {
+            panic!("expected a decision");
+        };
+        assert_eq!(
+            done.decision.unwrap().kind,
+            Some(DecisionKind::GracefulComplete(proto::decision::Complete { output: json(output) }))
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
