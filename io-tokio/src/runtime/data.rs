@@ -19,6 +19,7 @@ use dexzd_core::time::{Instant, Now};
 use super::data_exits::Exits;
 use super::event::{EventSink, ShellEvent};
 use super::messages::{ApplyMessage, ApplySender, ControlSender, DataMessage, LogMessage, LogSender, Sender};
+use super::start::panic_text;
 use super::upkeep::UpkeepMessage;
 use crate::clock::Clock;
 use crate::local::{LocalReadFailed, LocalStore};
@@ -86,7 +87,7 @@ impl DataPlane {
                 Err(panic) => {
                     let (reason, detail) = match panic.downcast::<LocalReadFailed>() {
                         Ok(failed) => (StopReason::LocalStoreFailed, failed.0.to_string()),
-                        Err(panic) => (StopReason::Internal, panic_text(&*panic)),
+                        Err(panic) => (StopReason::Internal, panic_text("the data plane", &*panic)),
                     };
                     self.fail(reason, detail);
                 }
@@ -304,12 +305,4 @@ impl DataPlane {
     pub(super) fn now(&self) -> Now {
         self.clock.now()
     }
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("the data plane panicked: {}", text.as_deref().unwrap_or("no message"))
 }

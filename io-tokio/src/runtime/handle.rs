@@ -1,11 +1,11 @@
 //! What the server holds: calls, Worker streams, the gate, the role, the end.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use dexzd_core::engine::{Answer, Call, CallError};
 use dexzd_core::gate::GateView;
-use dexzd_core::ids::{CallId, StreamId};
+use dexzd_core::ids::{CallId, Name, StreamId};
 use dexzd_core::node::{Input as NodeInput, Role};
 use dexzd_core::stop::StopReason;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -13,6 +13,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::messages::{ControlSender, DataMessage, DataSender};
 use super::stream::{WorkerReceiver, WorkerSender};
 use crate::gate::Gate;
+
+/// Calls that wait for their answers at the same time, long polls included: enough for every client of a
+/// node, and a bound on what a flood of them takes. One more gets RESOURCE_EXHAUSTED.
+pub const OPEN_CALLS: usize = 100_000;
 
 /// How the node ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +42,7 @@ pub(super) struct HandleShared {
     pub(super) gate: watch::Receiver<Gate>,
     pub(super) stopped: watch::Receiver<Option<Stopped>>,
     pub(super) next_call: AtomicU64,
+    pub(super) open_calls: AtomicUsize,
     pub(super) next_stream: AtomicU64,
 }
 
@@ -53,6 +58,7 @@ impl NodeHandle {
         if !self.role().borrow().is_serving() || gate.look() == GateView::Shut {
             return Err(CallError::Unavailable);
         }
+        let _open = OpenCall::new(&self.shared.open_calls)?;
         let id = CallId(self.shared.next_call.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
         self.shared.data.send(DataMessage::Call { id, call, reply });
@@ -95,13 +101,32 @@ impl NodeHandle {
         let mut stopped = self.shared.stopped.clone();
         match stopped.wait_for(Option::is_some).await {
             Ok(end) => end.clone().expect("waited until it is there"),
-            // The supervisor sends the end before it goes; without it, it panicked.
+            // The control plane sends the end before it goes; without it, it panicked.
             Err(_) => Stopped {
                 code: 1,
-                reason: StopReason::EngineStalled,
-                detail: Some("the supervising thread ended without a word".to_owned()),
+                reason: StopReason::Internal,
+                detail: Some("the control plane panicked".to_owned()),
             },
         }
+    }
+}
+
+/// Counts a call for as long as it is open.
+struct OpenCall<'a>(&'a AtomicUsize);
+
+impl<'a> OpenCall<'a> {
+    fn new(count: &'a AtomicUsize) -> Result<Self, CallError> {
+        let open = Self(count);
+        if count.fetch_add(1, Ordering::Relaxed) < OPEN_CALLS {
+            return Ok(open);
+        }
+        Err(CallError::LimitExceeded { limit: Name::from(format!("{OPEN_CALLS} open calls of one node")) })
+    }
+}
+
+impl Drop for OpenCall<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -31,7 +31,7 @@ mod watchdog;
 
 pub use config::{NodeConfig, StartError};
 pub use event::{EventSink, ShellEvent};
-pub use handle::{NodeHandle, Stopped};
+pub use handle::{NodeHandle, OPEN_CALLS, Stopped};
 pub use start::start;
 pub use stream::{WorkerReceiver, WorkerSender};
 

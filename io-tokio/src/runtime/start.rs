@@ -1,15 +1,17 @@
 //! Putting a node together, and taking it apart at its end.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
 use dexzd_core::ids::{Name, Position, ProcessId};
 use dexzd_core::lease::CandidateConfig;
-use dexzd_core::node::{Node, NodeConfig as CoreNodeConfig, Role};
+use dexzd_core::node::{Input as NodeInput, Node, NodeConfig as CoreNodeConfig, Role};
 use dexzd_core::stop::StopReason;
 use tokio::sync::watch;
 
@@ -23,13 +25,13 @@ use super::handle::{HandleShared, NodeHandle, Stopped};
 use super::local_opener::LocalOpener;
 use super::log_thread::LogThread;
 use super::messages::{
-    ApplyMessage, ApplySender, DataMessage, DataSender, LogMessage, LogSender, Sender, channel,
+    ApplyMessage, ApplySender, ControlSender, DataMessage, DataSender, LogMessage, LogSender, Sender, channel,
 };
 use super::recorder::FailureRecorder;
 use super::upkeep::{Upkeep, UpkeepMessage};
 use super::watchdog::{self, Watchdog};
 use crate::clock::{Clock, entropy, entropy_u128};
-use crate::devlock::{DevLock, LockOutcome};
+use crate::devlock::{DevLock, LockError, LockOutcome};
 use crate::durability::CleanRun;
 use crate::gate::Gate;
 use crate::local::{LocalStore, open_local_store};
@@ -63,6 +65,8 @@ pub(super) struct Devices {
     pub(super) store: Wrap<dyn ObjectStore>,
     /// Put around the local store.
     pub(super) local: Wrap<dyn LocalStore>,
+    /// How the data directory is locked.
+    pub(super) lock: fn(&Path) -> Result<LockOutcome, LockError>,
     /// What the watchdog does.
     pub(super) exit: fn(),
 }
@@ -75,6 +79,7 @@ impl Default for Devices {
             disk: Arc::new(RealDisk),
             store: Box::new(|store| store),
             local: Box::new(|local| local),
+            lock: DevLock::acquire,
             exit: watchdog::exit_now,
         }
     }
@@ -87,7 +92,7 @@ pub(super) fn start_on(
 ) -> Result<NodeHandle, StartError> {
     let events = Arc::new(FailureRecorder::new(events));
     let process_id = ProcessId(entropy_u128());
-    let lock = lock(&config.data_dir, &*events)?;
+    let lock = lock((devices.lock)(&config.data_dir)?, &*events);
     CleanRun::check(&config.data_dir)?;
     let store_folder = config.data_dir.join(STORE_FOLDER);
     let store = FolderStore::open(&store_folder, config.durability.syncs())
@@ -196,17 +201,19 @@ pub(super) fn start_on(
 
     // Last of all: a start that was refused leaves no mark.
     let clean = CleanRun::begin(&config.data_dir, config.durability)?;
+    let guard =
+        PanicGuard { control: control_sender.clone(), events: Arc::clone(&events) as Arc<dyn EventSink> };
     let failed = |source| io_error("cannot start a thread for", &config.data_dir, source);
     let teardown = Teardown {
-        log: (log_sender, spawn("dexzd-log", move || log_thread.run()).map_err(failed)?),
-        apply: (apply_sender, spawn("dexzd-apply", move || applier.run()).map_err(failed)?),
-        upkeep: (upkeep_sender, spawn("dexzd-upkeep", move || upkeep.run()).map_err(failed)?),
-        data: (data_sender.clone(), spawn("dexzd-data", move || data_plane.run()).map_err(failed)?),
+        log: (log_sender, spawn("dexzd-log", &guard, move || log_thread.run()).map_err(failed)?),
+        apply: (apply_sender, spawn("dexzd-apply", &guard, move || applier.run()).map_err(failed)?),
+        upkeep: (upkeep_sender, spawn("dexzd-upkeep", &guard, move || upkeep.run()).map_err(failed)?),
+        data: (data_sender.clone(), spawn("dexzd-data", &guard, move || data_plane.run()).map_err(failed)?),
         clean,
         lock,
         events,
     };
-    spawn("dexzd-control", move || {
+    spawn("dexzd-control", &guard, move || {
         let (code, reason) = control_plane.run();
         stopped_sender.send_replace(Some(teardown.run(code, reason)));
     })
@@ -220,6 +227,7 @@ pub(super) fn start_on(
             gate,
             stopped,
             next_call: AtomicU64::new(1),
+            open_calls: AtomicUsize::new(0),
             next_stream: AtomicU64::new(1),
         }),
     })
@@ -245,12 +253,12 @@ fn open_log(
     Ok(Box::new(log))
 }
 
-fn lock(data_dir: &Path, events: &dyn EventSink) -> Result<Option<Arc<DevLock>>, StartError> {
-    match DevLock::acquire(data_dir)? {
-        LockOutcome::Held(lock) => Ok(Some(Arc::new(lock))),
+fn lock(outcome: LockOutcome, events: &dyn EventSink) -> Option<Arc<DevLock>> {
+    match outcome {
+        LockOutcome::Held(lock) => Some(Arc::new(lock)),
         LockOutcome::NotSupported { reason } => {
             events.shell(&ShellEvent::LockNotSupported { reason });
-            Ok(None)
+            None
         }
     }
 }
@@ -259,16 +267,42 @@ fn io_error(action: &'static str, path: &Path, source: std::io::Error) -> StartE
     StartError::Io { action, path: path.to_path_buf(), source }
 }
 
-/// Starts a thread; the receiver gets what it returned, once.
+/// Starts a thread; the receiver gets what it returned, once. A panic stops the node: without this
+/// thread the others would wait for ever.
 fn spawn<T: Send + 'static>(
-    name: &str,
+    name: &'static str,
+    guard: &PanicGuard,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Receiver<T>> {
     let (ended, end) = mpsc::channel();
+    let guard = guard.clone();
     thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let _ = ended.send(body());
+        match catch_unwind(AssertUnwindSafe(body)) {
+            Ok(result) => {
+                let _ = ended.send(result);
+            }
+            Err(panic) => {
+                guard.events.shell(&ShellEvent::Failure { detail: panic_text(name, &*panic) });
+                guard.control.send(NodeInput::Failed(StopReason::Internal));
+            }
+        }
     })?;
     Ok(end)
+}
+
+#[derive(Clone)]
+struct PanicGuard {
+    control: ControlSender,
+    events: Arc<dyn EventSink>,
+}
+
+/// What a panic says, for people.
+pub(super) fn panic_text(thread: &str, panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("{thread} panicked: {}", text.as_deref().unwrap_or("no message"))
 }
 
 /// Everything that ends after `node` said so, in order.

@@ -1,7 +1,8 @@
 //! The two halves of one Worker stream, as the server sees them.
 
+use std::mem;
+
 use dexzd_core::engine::{ServerFrame, WorkerFrame};
-use dexzd_core::gate::GateView;
 use dexzd_core::ids::StreamId;
 use tokio::sync::mpsc;
 
@@ -37,12 +38,14 @@ impl Drop for WorkerSender {
 /// What goes to a Worker comes out here.
 pub struct WorkerReceiver {
     frames: mpsc::UnboundedReceiver<ServerFrame>,
+    /// Received, and not handed out yet.
+    waiting: Vec<ServerFrame>,
     gate: Gate,
 }
 
 impl WorkerReceiver {
     pub(super) const fn new(frames: mpsc::UnboundedReceiver<ServerFrame>, gate: Gate) -> Self {
-        Self { frames, gate }
+        Self { frames, waiting: Vec::new(), gate }
     }
 
     /// The next frames, all that are ready. None: the stream is over.
@@ -51,18 +54,16 @@ impl WorkerReceiver {
     /// running tasks flow on (HA-73). May be dropped and called again without losing a frame.
     pub async fn recv(&mut self) -> Option<Vec<ServerFrame>> {
         loop {
-            let mut batch = Vec::new();
-            if self.frames.recv_many(&mut batch, BATCH_FRAMES).await == 0 {
+            if self.waiting.is_empty() && self.frames.recv_many(&mut self.waiting, BATCH_FRAMES).await == 0 {
                 return None;
             }
-            let has_task = batch.iter().any(is_task);
-            if has_task && self.gate.look() != GateView::Open {
-                // In doubt or shut: a task that is held back was never handed out. The attempt comes back
-                // when the stream ends, or with the next epoch's recovery.
-                batch.retain(|frame| !is_task(frame));
+            // Frames keep their order, so what stands behind a task that is held waits with it.
+            if self.waiting.iter().any(is_task) && !self.gate.pass().await {
+                // Behind a shut gate a task is withheld for good: the next epoch's recovery knows of it.
+                self.waiting.retain(|frame| !is_task(frame));
             }
-            if !batch.is_empty() {
-                return Some(batch);
+            if !self.waiting.is_empty() {
+                return Some(mem::take(&mut self.waiting));
             }
         }
     }

@@ -264,6 +264,15 @@ impl ObjectStore for FolderStore {
         }
     }
 
+    fn forget(&self, key: &str) -> DeleteOutcome {
+        match fs::remove_dir_all(object_folder(&self.root, key)) {
+            Ok(()) => DeleteOutcome::Done,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => DeleteOutcome::Done,
+            // Whatever is left is deleted as any object is.
+            Err(_) => self.delete(key),
+        }
+    }
+
     fn list_after(&self, prefix: &str, after: &str, limit: usize) -> ListOutcome {
         match self.list(prefix) {
             Ok(mut keys) => {

@@ -1,7 +1,10 @@
 use std::env;
 use std::process::Command;
 
+use dexzd_core::ids::ProcessId;
+
 use super::super::conformance::{Tally, count_up};
+use super::super::probe;
 use super::record::ANCESTORS;
 use super::*;
 
@@ -105,6 +108,16 @@ fn unfinished_files_are_no_objects() {
     fs::create_dir(folder.path().join("n/empty")).expect("created");
     assert_eq!(store.list_after("", "", 10), ListOutcome::Found(vec!["n/k".to_owned()]));
     assert_eq!(store.read("n/empty"), ReadOutcome::Missing);
+}
+
+#[test]
+fn d_031_a_probe_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path());
+    for process in 1..=3 {
+        probe(&store, "dev", ProcessId(process)).expect("fit");
+    }
+    assert_eq!(names(&folder.path().join("dev/probe")), Vec::<String>::new());
 }
 
 const CHILD_FOLDER: &str = "DEXZD_TEST_STORE_FOLDER";

@@ -60,6 +60,11 @@ pub trait ObjectStore: Send + Sync {
     /// Deletes an object. A version of it never counts again, also if the key is created anew.
     fn delete(&self, key: &str) -> DeleteOutcome;
 
+    /// Deletes an object whose key nobody will ever use again, with every trace of it.
+    fn forget(&self, key: &str) -> DeleteOutcome {
+        self.delete(key)
+    }
+
     /// The keys that begin with `prefix` and come after `after`, ascending, at most `limit`.
     fn list_after(&self, prefix: &str, after: &str, limit: usize) -> ListOutcome;
 

@@ -87,7 +87,8 @@ pub fn probe(store: &dyn ObjectStore, prefix: &str, process: ProcessId) -> Resul
     let probing = Probing { store, key: format!("{prefix}/probe/{process}") };
     let result = probing.run();
     // Also after a failure: a store that is unfit should at least be left clean.
-    let deleted = store.delete(&probing.key);
+    // The key carries the process id, so that it is never used again.
+    let deleted = store.forget(&probing.key);
     let stamp = result?;
     match deleted {
         DeleteOutcome::Done | DeleteOutcome::Transient => Ok(stamp),
@@ -113,7 +114,7 @@ impl Probing<'_> {
         let missing = format!("{}-missing", self.key);
         let answer = self.store.replace(&missing, b"5", &second);
         if matches!(answer, WriteOutcome::Done { .. }) {
-            let _ = self.store.delete(&missing);
+            let _ = self.store.forget(&missing);
         }
         self.expect_refused(answer, ProbeStep::UpdateMissing)?;
         self.expect_missing(&missing, ProbeStep::ReadMissing)?;

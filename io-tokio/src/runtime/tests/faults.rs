@@ -176,6 +176,7 @@ async fn serving_on(folder: &Path, faults: &Arc<Faults>) -> NodeHandle {
         store: Box::new(move |store| Arc::new(FaultyStore(store, Arc::clone(&store_faults)))),
         local: Box::new(move |local| Arc::new(FaultyLocal(local, Arc::clone(&local_faults)))),
         exit: || WATCHDOG_BARKS.store(true, Ordering::SeqCst),
+        ..Devices::default()
     };
     let node = start_on(config_with_renewals(folder), Arc::new(()), devices).expect("started");
     wait_until_active(&node).await;

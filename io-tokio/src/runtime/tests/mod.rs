@@ -12,24 +12,32 @@ use dexzd_core::engine::{
     Hello, Movement, ServerFrame, StartFlow, StepOptions, Target, Task, WorkerFrame,
 };
 use dexzd_core::ids::{Name, RunId};
-use dexzd_core::lease::LeaseDuration;
+use dexzd_core::lease::{CandidateEvent, LeaseDuration};
 use dexzd_core::node::{NodeEvent, Role};
 use dexzd_core::stop::StopReason;
 
 use super::start::{Devices, start_on};
 use super::*;
+use crate::devlock::LockOutcome;
 use crate::durability::DurabilityMode;
 use crate::local::LocalStoreKind;
 
 /// Remembers what the shell said.
 #[derive(Default)]
-struct Heard(Mutex<Vec<ShellEvent>>);
+struct Heard {
+    shell: Mutex<Vec<ShellEvent>>,
+    node: Mutex<Vec<NodeEvent>>,
+}
 
 impl EventSink for Heard {
     fn engine(&self, _: &EngineEvent) {}
-    fn node(&self, _: &NodeEvent) {}
+
+    fn node(&self, event: &NodeEvent) {
+        self.node.lock().expect("no panic").push(event.clone());
+    }
+
     fn shell(&self, event: &ShellEvent) {
-        self.0.lock().expect("no panic").push(event.clone());
+        self.shell.lock().expect("no panic").push(event.clone());
     }
 }
 
@@ -314,7 +322,7 @@ fn d_030_the_log_is_trimmed_once_the_local_store_is_past_it() {
         let mut number = 0;
         let trimmed = |heard: &Heard| {
             heard
-                .0
+                .shell
                 .lock()
                 .expect("no panic")
                 .iter()
@@ -340,5 +348,49 @@ fn d_030_the_log_is_trimmed_once_the_local_store_is_past_it() {
         assert_eq!(status(&node, "flow-1").await, FlowStatus::Running);
         assert_eq!(status(&node, &format!("flow-{number}")).await, FlowStatus::Running);
         shut_down(node).await;
+    });
+}
+
+/// Without a lock the holder may live: a candidate waits for as long as the lease could still hold.
+#[test]
+fn ha_007_where_the_file_system_cannot_lock_a_held_lease_is_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = tempfile::tempdir().expect("a folder");
+    let unlocked = || Devices {
+        lock: |_| Ok(LockOutcome::NotSupported { reason: "a file system without locks".to_owned() }),
+        ..Devices::default()
+    };
+    let short = |path: &Path| NodeConfig {
+        lease_duration: LeaseDuration::from_millis(3_000).expect("legal"),
+        ..config(path)
+    };
+    run(async {
+        let node = start_on(short(folder.path()), Arc::new(()), unlocked()).expect("started");
+        wait_until_active(&node).await;
+        start_flow(&node, "flow-1").await;
+        copy(&folder.path().join("store"), &image.path().join("store"));
+        shut_down(node).await;
+
+        let heard = Arc::new(Heard::default());
+        let node = start_on(short(image.path()), heard.clone(), unlocked()).expect("started");
+        wait_until_active(&node).await;
+        assert_eq!(status(&node, "flow-1").await, FlowStatus::Running);
+        shut_down(node).await;
+
+        let warned = ShellEvent::LockNotSupported { reason: "a file system without locks".to_owned() };
+        assert!(heard.shell.lock().expect("no panic").contains(&warned));
+        let waited: Vec<u64> = heard
+            .node
+            .lock()
+            .expect("no panic")
+            .iter()
+            .filter_map(|event| match event {
+                NodeEvent::Candidate(CandidateEvent::Waiting { longest_wait_ms, .. }) => {
+                    Some(*longest_wait_ms)
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(waited, [4_000], "3 s and one more");
     });
 }
