@@ -164,7 +164,7 @@ mod tests {
     fn a_figure_is_one_line_of_json() {
         assert_eq!(
             json_line(Figure::SyncP50, Some(3.99951)).to_string(),
-            r#"{"figure":"three SYNC Steps, one client, p50","met":true,"target":4.0,"unit":"ms","value":4.0}"#
+            r#"{"figure":"three SYNC Steps, one client, p50","value":4.0,"unit":"ms","target":4.0,"met":true}"#
         );
         let missed = json_line(Figure::FlowsPerSecond, Some(2_999.0));
         assert_eq!(missed["met"], false);

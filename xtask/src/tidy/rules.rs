@@ -8,8 +8,8 @@ const FILE_LINES: usize = 700;
 /// Tests are read one at a time, so a file of them may be longer.
 const TEST_FILE_LINES: usize = 800;
 
-/// A longer function is several functions.
-const FUNCTION_LINES: usize = 100;
+/// A longer function is several functions. Only wiring that happens once comes near it.
+const FUNCTION_LINES: usize = 150;
 
 /// What is left over from trying something out, as (code, what to do instead). Written in two halves, so that this
 /// file passes its own check.
