@@ -40,22 +40,27 @@ const KILL_AT_PERCENT: u32 = 35;
 const DEAD_FOR: Duration = Duration::from_millis(800);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let interruption = Interruption::watch()?;
     let programs = match &arguments.programs {
         Some(folder) => Programs::in_folder(folder)?,
         None => build_programs()?,
     };
-    interruption.check()?;
-    let folder = TemporaryFolder::create("dex-demo")?;
-    let node = Node::new(&programs, &folder, &interruption)?;
-    let demo = Demo { programs: &programs, folder: &folder, node: &node, interruption: &interruption };
-    let verdict = demo.play(arguments.orders)?;
-    print!("\n{verdict}");
-    if !verdict.holds() {
-        return Err(Failure::new("the demo found something that must not happen: see above"));
-    }
+    show(&programs, arguments.orders)?;
     print_what_next(&programs.find("dexcli")?);
     Ok(())
+}
+
+/// Plays the demo with these programs; fails if a promise does not hold.
+pub(crate) fn show(programs: &Programs, orders: u32) -> Result<(), Failure> {
+    let interruption = Interruption::watch()?;
+    let folder = TemporaryFolder::create("dex-demo")?;
+    let node = Node::new(programs, &folder, &interruption)?;
+    let demo = Demo { programs, folder: &folder, node: &node, interruption: &interruption };
+    let verdict = demo.play(orders)?;
+    print!("\n{verdict}");
+    if verdict.holds() {
+        return Ok(());
+    }
+    Err(Failure::new("the demo found something that must not happen: see above"))
 }
 
 fn build_programs() -> Result<Programs, Failure> {

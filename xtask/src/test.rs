@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use crate::demo;
+use crate::processes::build;
 use crate::setup::{self, Need};
 use crate::shell::{self, Failure, cargo};
 use crate::tidy;
@@ -22,6 +24,9 @@ const SIMULATED: [&str; 3] = ["dexzd-core", "dexzd-io-sim", "dexzd-sim-tests"];
 /// compile RocksDB, 40 CPU minutes, once more.
 pub(crate) const RELEASED: [&str; 5] = ["dexzd-io-tokio", "dexzd-server", "dexzd-sdk", "dexzd-cli", "xtask"];
 
+/// Enough orders that some are under way when the server is killed.
+const DEMO_ORDERS: u32 = 40;
+
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let start = Instant::now();
     if !arguments.light {
@@ -37,6 +42,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         shell::run(cargo(&["test", "--release"]).args(packages(&RELEASED)))?;
     }
+    // The demo is the one test that goes through every program, dexcli included.
+    let profile = if arguments.light { "--no-default-features" } else { "--release" };
+    let mut flags = packages(&RELEASED);
+    flags.extend([profile, "--bins", "--examples"]);
+    demo::show(&build(&flags)?, DEMO_ORDERS)?;
     println!("\nall checks and tests passed in {} s", start.elapsed().as_secs());
     if arguments.light {
         println!("left out: everything with RocksDB (`cargo xtask test` without --light)");
