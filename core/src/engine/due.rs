@@ -49,6 +49,7 @@ impl<S: StateRead> Engine<S> {
             TimerKind::StartDelay(step) | TimerKind::Backoff(step) => turn.queue_again(step),
             TimerKind::Condition(step) => turn.condition_timer_fired(step),
             TimerKind::Closing => turn.finish_closing(),
+            TimerKind::Waits => turn.waits_timer_fired(),
             TimerKind::Retention => {}
         }
     }

@@ -64,6 +64,9 @@ pub(super) enum TimerKind {
     /// A closed run is deleted.
     #[n(5)]
     Retention,
+    /// Waits of the run are to be judged: set if a decision had to be cut before that was done.
+    #[n(6)]
+    Waits,
 }
 
 fn with_name(key: &mut Vec<u8>, name: &str) {

@@ -354,11 +354,15 @@ impl<S: StateRead> Engine<S> {
         let Some(run) = self.runs.loaded_mut(run_id) else {
             return;
         };
-        for step in (Turn { run, cx: &mut self.cx }).stale_waits() {
+        let stale = (Turn { run, cx: &mut self.cx }).stale_waits();
+        for step in &stale {
             if let Some(run) = self.runs.loaded_mut(run_id) {
-                Turn { run, cx: &mut self.cx }.evaluate_wait(&step);
+                Turn { run, cx: &mut self.cx }.evaluate_wait(step);
                 self.collect(run_id);
             }
+        }
+        if let Some(run) = self.runs.loaded_mut(run_id) {
+            Turn { run, cx: &mut self.cx }.waits_served();
         }
     }
 
@@ -410,6 +414,9 @@ impl<S: StateRead> Engine<S> {
     fn gather(&mut self) {
         // Whatever is staged may speak of any of them.
         for run_id in self.runs.touched() {
+            if let Some(run) = self.runs.loaded_mut(run_id) {
+                Turn { run, cx: &mut self.cx }.remember_stale_waits();
+            }
             self.take_up(run_id);
         }
         self.pending.append(&mut self.cx.changes);

@@ -42,6 +42,9 @@ pub(super) struct Run {
     pub(super) position: Position,
     /// Raised by every change of what a Wait can depend on: messages, and Steps that begin to wait.
     pub(super) waits_stale: bool,
+    /// Stands in for `waits_stale` in the store while one input's changes are cut into several decisions:
+    /// if the node dies between two of them, the next one judges the Waits.
+    pub(super) waits_timer: Option<Timer>,
     /// The Worker stream that ran the last method: the next one is offered there first.
     pub(super) last_stream: Option<StreamId>,
 }
@@ -85,6 +88,7 @@ impl Run {
             index_changes: Vec::new(),
             position: Position(0),
             waits_stale: false,
+            waits_timer: None,
             last_stream: None,
         }
     }

@@ -184,7 +184,7 @@ impl Turn<'_> {
 
     /// The waiting Steps in the order in which they began to wait, if anything changed for them.
     pub(super) fn stale_waits(&mut self) -> Vec<StepExecutionId> {
-        if !core::mem::take(&mut self.run.waits_stale) {
+        if !self.run.waits_stale {
             return Vec::new();
         }
         let mut waiting: Vec<(u64, StepExecutionId)> = self
@@ -196,6 +196,32 @@ impl Turn<'_> {
             .collect();
         waiting.sort_unstable();
         waiting.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// All Waits are judged. What they consumed cannot make another one come true: fewer messages meet
+    /// fewer conditions.
+    pub(super) fn waits_served(&mut self) {
+        self.run.waits_stale = false;
+        if let Some(timer) = self.run.waits_timer.take() {
+            self.cx.clear_timer(self.run, &timer);
+        }
+    }
+
+    /// The decision is cut before all Waits are judged: sees to it that they will be, whatever happens.
+    pub(super) fn remember_stale_waits(&mut self) {
+        if self.run.waits_stale && self.run.waits_timer.is_none() {
+            // Not due in this very look.
+            let due = self.cx.time.saturating_add(Duration::from_micros(1));
+            let timer = self.run.timer(due, TimerKind::Waits);
+            self.cx.set_timer(self.run, timer.clone());
+            self.run.waits_timer = Some(timer);
+        }
+    }
+
+    /// An earlier decision was cut before all Waits were judged.
+    pub(super) fn waits_timer_fired(&mut self) {
+        self.run.waits_timer = None;
+        self.run.waits_stale = true;
     }
 
     /// Ends a Wait if its conditions are met; it consumes before the next one is judged.
@@ -226,8 +252,6 @@ impl Turn<'_> {
         if let Some(step) = self.run.steps.get_mut(id) {
             step.conditions = results;
         }
-        // What was just consumed makes no other Wait come true: fewer messages meet fewer conditions.
-        self.run.waits_stale = false;
         self.begin_execute(id);
     }
 

@@ -9,6 +9,7 @@ mod channel_model;
 mod crashes;
 mod decisions;
 mod failover;
+mod large;
 mod reading;
 mod retries;
 mod starts;
