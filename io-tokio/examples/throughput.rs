@@ -152,7 +152,7 @@ fn movement(step_type: &str) -> Movement {
     Movement {
         step_type: Name::new(step_type),
         input: None,
-        options: StepOptions { skip_wait_for: true, ..StepOptions::default() },
+        options: StepOptions { skip_wait_for: step_type != "wait", ..StepOptions::default() },
     }
 }
 
