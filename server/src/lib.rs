@@ -1,1 +1,8 @@
-//! server
+//! `dex-server-zd`: configuration, gRPC services, health, metrics and process life around the shell.
+//!
+//! A message becomes a core command here and back, nothing else (architecture.md 4). What must happen
+//! is decided in `dexzd-core`; what does happen, by `dexzd-io-tokio`.
+
+#![forbid(unsafe_code)]
+
+pub mod config;

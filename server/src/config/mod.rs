@@ -1,0 +1,378 @@
+//! Configuration, parsed into types that cannot hold an unsafe value (operations.md 2).
+//!
+//! The reference for people is `docs/configuration.md`.
+
+mod address;
+mod document;
+pub mod duration;
+mod error;
+mod standby;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use address::ListenAddress;
+pub use error::ConfigError;
+pub use standby::{HotStandby, Standby};
+
+use document::{Node, Section};
+
+/// What kind of process this is; it decides defaults and what is allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Profile {
+    /// `dex-server-zd dev`: one development node.
+    Dev,
+    /// `dex-server-zd local`: one lasting node on a local disk (HA-12).
+    Local,
+    /// A production node on an object store.
+    Node,
+}
+
+impl Profile {
+    /// The name on the command line and in messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dev => "dev",
+            Self::Local => "local",
+            Self::Node => "node",
+        }
+    }
+
+    const fn is_on_local_disk(self) -> bool {
+        match self {
+            Self::Dev | Self::Local => true,
+            Self::Node => false,
+        }
+    }
+}
+
+/// What an acknowledged write survives (HA-8 to HA-10).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DurabilityMode {
+    /// Every write is fsynced before its reply.
+    #[default]
+    Strict,
+    /// No fsync: a host crash or a power loss may lose recent writes.
+    ProcessCrashSafe,
+    /// Acknowledged from process memory: an abrupt end costs the whole data directory.
+    Relaxed,
+}
+
+impl DurabilityMode {
+    /// The name in a configuration file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::ProcessCrashSafe => "processCrashSafe",
+            Self::Relaxed => "relaxed",
+        }
+    }
+}
+
+impl std::str::FromStr for DurabilityMode {
+    type Err = String;
+
+    /// Both spellings of D-28 are accepted.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "strict" => Ok(Self::Strict),
+            "processCrashSafe" | "process-crash-safe" => Ok(Self::ProcessCrashSafe),
+            "relaxed" => Ok(Self::Relaxed),
+            _ => Err(
+                "it must be strict, processCrashSafe (or process-crash-safe) or relaxed".to_owned(),
+            ),
+        }
+    }
+}
+
+/// The identity that an active process and its standbys share; part of every path in the store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeId(String);
+
+impl NodeId {
+    /// Longer ones would not fit into the names that object stores allow below a prefix.
+    const MAX_BYTES: usize = 63;
+
+    /// Checks the form.
+    ///
+    /// # Errors
+    ///
+    /// The rule that it breaks.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        let starts_well = text
+            .bytes()
+            .next()
+            .is_some_and(|byte| byte.is_ascii_alphanumeric());
+        if text.len() > Self::MAX_BYTES || !starts_well || !text.bytes().all(allowed) {
+            return Err(format!(
+                "a node ID has 1 to {} letters, digits, `-`, `_` or `.` and begins with a letter or digit",
+                Self::MAX_BYTES
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// `lease.duration`: 3 s (D-7) to 1 h (D-3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeaseDuration(Duration);
+
+impl LeaseDuration {
+    const MIN: Duration = Duration::from_secs(3);
+    const MAX: Duration = Duration::from_secs(3_600);
+    /// HA-37: above this a longer lease saves little and costs a longer outage after a crash.
+    const ADVISED_MAX: Duration = Duration::from_secs(120);
+
+    fn parse(duration: Duration) -> Result<Self, String> {
+        if duration < Self::MIN || duration > Self::MAX {
+            return Err(
+                "it must be at least 3s, so that a renewal and its retries fit, and at most 1h"
+                    .to_owned(),
+            );
+        }
+        Ok(Self(duration))
+    }
+
+    /// The duration.
+    #[must_use]
+    pub const fn get(self) -> Duration {
+        self.0
+    }
+
+    /// A warning for the start, if the value is legal and unwise (HA-37).
+    #[must_use]
+    pub fn advice(self) -> Option<String> {
+        (self.0 > Self::ADVISED_MAX).then(|| {
+            format!(
+                "lease.duration is {}: after a crash nobody serves for up to that long and 1s more; \
+                 above 120s there is little left to save",
+                duration::show(self.0)
+            )
+        })
+    }
+}
+
+/// Everything a process is told at its start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// What kind of process.
+    pub profile: Profile,
+    /// `nodeId`.
+    pub node_id: NodeId,
+    /// `api.listen`.
+    pub api_listen: ListenAddress,
+    /// `metrics.listen`.
+    pub metrics_listen: ListenAddress,
+    /// Whether `metrics.listen` was given: a default may give way, a given address may not.
+    pub metrics_listen_given: bool,
+    /// `lease.duration`.
+    pub lease_duration: LeaseDuration,
+    /// `lease.failIfHeld`. No effect in dev and local, where a held `dev.lock` always fails the start (HA-48).
+    pub lease_fail_if_held: bool,
+    /// `standby.*`.
+    pub standby: Standby,
+    /// `lifecycle.attemptDrainTimeout`.
+    pub attempt_drain_timeout: Duration,
+    /// `dev.durabilityMode`.
+    pub durability: DurabilityMode,
+    /// `--data-dir`.
+    pub data_dir: PathBuf,
+}
+
+/// What the command line says; it wins over the file.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Overrides {
+    /// `--listen`.
+    pub api_listen: Option<ListenAddress>,
+    /// `--durability` (HA-11).
+    pub durability: Option<DurabilityMode>,
+    /// `--data-dir`.
+    pub data_dir: Option<PathBuf>,
+}
+
+impl Config {
+    /// Reads the file, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read, or any value that is refused.
+    pub fn load(
+        profile: Profile,
+        file: Option<&Path>,
+        overrides: Overrides,
+    ) -> Result<Self, ConfigError> {
+        let yaml = match file {
+            None => String::new(),
+            Some(path) => {
+                std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
+                    path: path.to_owned(),
+                    error: error.to_string(),
+                })?
+            }
+        };
+        Self::parse(profile, &yaml, overrides)
+    }
+
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    ///
+    /// Any unknown key, and any value that is refused.
+    pub fn parse(profile: Profile, yaml: &str, overrides: Overrides) -> Result<Self, ConfigError> {
+        let mut top = Section::top(Node::parse(yaml)?)?;
+
+        let node_id = checked(&mut top, "nodeId", "nodeId", NodeId::parse)?
+            .or_else(|| default_node_id(profile))
+            .ok_or_else(|| ConfigError::refused("nodeId", "nothing", "a node needs a nodeId"))?;
+
+        let mut api = top.section("api")?;
+        let api_listen = checked(&mut api, "listen", "api.listen", ListenAddress::parse)?;
+        api.finish()?;
+
+        let mut lease = top.section("lease")?;
+        let lease_duration = match lease.duration("duration")? {
+            Some(duration) => LeaseDuration::parse(duration).map_err(|rule| {
+                ConfigError::refused(
+                    "lease.duration",
+                    format!("`{}`", duration::show(duration)),
+                    rule,
+                )
+            })?,
+            None => default_lease_duration(profile),
+        };
+        let lease_fail_if_held = lease.truth("failIfHeld")?.unwrap_or(false);
+        lease.finish()?;
+
+        let standby = Standby::parse(top.section("standby")?, profile, lease_fail_if_held)?;
+
+        let mut lifecycle = top.section("lifecycle")?;
+        let attempt_drain_timeout = lifecycle
+            .duration("attemptDrainTimeout")?
+            .unwrap_or(Duration::from_secs(30));
+        lifecycle.finish()?;
+
+        let mut dev = top.section("dev")?;
+        let durability = checked(&mut dev, "durabilityMode", "dev.durabilityMode", |text| {
+            text.parse::<DurabilityMode>()
+        })?;
+        dev.finish()?;
+
+        let mut metrics = top.section("metrics")?;
+        let metrics_listen = checked(
+            &mut metrics,
+            "listen",
+            "metrics.listen",
+            ListenAddress::parse,
+        )?;
+        metrics.finish()?;
+
+        top.finish()?;
+
+        let api_listen = overrides
+            .api_listen
+            .or(api_listen)
+            .unwrap_or_else(|| default_api_listen(profile));
+        Ok(Self {
+            profile,
+            node_id,
+            metrics_listen_given: metrics_listen.is_some(),
+            metrics_listen: metrics_listen.unwrap_or_else(|| default_metrics_listen(profile)),
+            lease_duration,
+            lease_fail_if_held,
+            standby,
+            attempt_drain_timeout,
+            durability: overrides.durability.or(durability).unwrap_or_default(),
+            data_dir: overrides
+                .data_dir
+                .unwrap_or_else(|| default_data_dir(profile, api_listen.port())),
+            api_listen,
+        })
+    }
+
+    /// Legal values that are unwise, each as a line for the log.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = self.lease_duration.advice().into_iter().collect();
+        if self.durability == DurabilityMode::Relaxed {
+            warnings.push(
+                "durability mode relaxed: after any abrupt end this data directory must be deleted"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+/// One text value, given to the parser of its type.
+fn checked<T>(
+    section: &mut Section,
+    name: &'static str,
+    key: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, ConfigError> {
+    let Some(text) = section.text(name)? else {
+        return Ok(None);
+    };
+    parse(&text)
+        .map(Some)
+        .map_err(|rule| ConfigError::refused(key, format!("`{text}`"), rule))
+}
+
+fn default_node_id(profile: Profile) -> Option<NodeId> {
+    match profile {
+        Profile::Dev | Profile::Local => Some(NodeId(profile.name().to_owned())),
+        Profile::Node => None,
+    }
+}
+
+/// HA-2, HA-4, HA-12.
+fn default_lease_duration(profile: Profile) -> LeaseDuration {
+    LeaseDuration(Duration::from_secs(if profile.is_on_local_disk() {
+        30
+    } else {
+        10
+    }))
+}
+
+fn default_api_listen(profile: Profile) -> ListenAddress {
+    ListenAddress::fixed(
+        match profile {
+            Profile::Dev => "127.0.0.1",
+            Profile::Local | Profile::Node => "0.0.0.0",
+        },
+        8801,
+    )
+}
+
+fn default_metrics_listen(profile: Profile) -> ListenAddress {
+    ListenAddress::fixed(
+        match profile {
+            Profile::Dev => "127.0.0.1",
+            Profile::Local | Profile::Node => "",
+        },
+        9090,
+    )
+}
+
+/// `dev` keeps its state where `dexcli dev` does: one directory per port below the home directory.
+fn default_data_dir(profile: Profile, port: u16) -> PathBuf {
+    match profile {
+        Profile::Dev => std::env::home_dir()
+            .unwrap_or_else(|| PathBuf::from("."))
+            .join(".dex/zd")
+            .join(port.to_string()),
+        Profile::Local | Profile::Node => PathBuf::from("/var/lib/dex-server-zd"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
