@@ -6,3 +6,5 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+#[allow(dead_code)]
+mod convert;
