@@ -6,5 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
-#[allow(dead_code)]
+
 mod convert;
+#[allow(dead_code)]
+mod grpc;

@@ -11,6 +11,9 @@ mod standby;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use dexzd_core::lease::{LONGEST_ADVISED, LeaseDuration};
+pub use dexzd_io_tokio::DurabilityMode;
+
 pub use address::ListenAddress;
 pub use error::ConfigError;
 pub use standby::{HotStandby, Standby};
@@ -47,46 +50,6 @@ impl Profile {
     }
 }
 
-/// What an acknowledged write survives (HA-8 to HA-10).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum DurabilityMode {
-    /// Every write is fsynced before its reply.
-    #[default]
-    Strict,
-    /// No fsync: a host crash or a power loss may lose recent writes.
-    ProcessCrashSafe,
-    /// Acknowledged from process memory: an abrupt end costs the whole data directory.
-    Relaxed,
-}
-
-impl DurabilityMode {
-    /// The name in a configuration file.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Strict => "strict",
-            Self::ProcessCrashSafe => "processCrashSafe",
-            Self::Relaxed => "relaxed",
-        }
-    }
-}
-
-impl std::str::FromStr for DurabilityMode {
-    type Err = String;
-
-    /// Both spellings of D-28 are accepted.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "strict" => Ok(Self::Strict),
-            "processCrashSafe" | "process-crash-safe" => Ok(Self::ProcessCrashSafe),
-            "relaxed" => Ok(Self::Relaxed),
-            _ => Err(
-                "it must be strict, processCrashSafe (or process-crash-safe) or relaxed".to_owned(),
-            ),
-        }
-    }
-}
-
 /// The identity that an active process and its standbys share; part of every path in the store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeId(String);
@@ -119,45 +82,6 @@ impl NodeId {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-/// `lease.duration`: 3 s (D-7) to 1 h (D-3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LeaseDuration(Duration);
-
-impl LeaseDuration {
-    const MIN: Duration = Duration::from_secs(3);
-    const MAX: Duration = Duration::from_secs(3_600);
-    /// HA-37: above this a longer lease saves little and costs a longer outage after a crash.
-    const ADVISED_MAX: Duration = Duration::from_secs(120);
-
-    fn parse(duration: Duration) -> Result<Self, String> {
-        if duration < Self::MIN || duration > Self::MAX {
-            return Err(
-                "it must be at least 3s, so that a renewal and its retries fit, and at most 1h"
-                    .to_owned(),
-            );
-        }
-        Ok(Self(duration))
-    }
-
-    /// The duration.
-    #[must_use]
-    pub const fn get(self) -> Duration {
-        self.0
-    }
-
-    /// A warning for the start, if the value is legal and unwise (HA-37).
-    #[must_use]
-    pub fn advice(self) -> Option<String> {
-        (self.0 > Self::ADVISED_MAX).then(|| {
-            format!(
-                "lease.duration is {}: after a crash nobody serves for up to that long and 1s more; \
-                 above 120s there is little left to save",
-                duration::show(self.0)
-            )
-        })
     }
 }
 
@@ -240,13 +164,7 @@ impl Config {
 
         let mut lease = top.section("lease")?;
         let lease_duration = match lease.duration("duration")? {
-            Some(duration) => LeaseDuration::parse(duration).map_err(|rule| {
-                ConfigError::refused(
-                    "lease.duration",
-                    format!("`{}`", duration::show(duration)),
-                    rule,
-                )
-            })?,
+            Some(duration) => checked_lease_duration(duration)?,
             None => default_lease_duration(profile),
         };
         let lease_fail_if_held = lease.truth("failIfHeld")?.unwrap_or(false);
@@ -263,6 +181,7 @@ impl Config {
         let mut dev = top.section("dev")?;
         let durability = checked(&mut dev, "durabilityMode", "dev.durabilityMode", |text| {
             text.parse::<DurabilityMode>()
+                .map_err(|_| "it must be strict, processCrashSafe (or process-crash-safe) or relaxed".to_owned())
         })?;
         dev.finish()?;
 
@@ -301,7 +220,7 @@ impl Config {
     /// Legal values that are unwise, each as a line for the log.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings: Vec<String> = self.lease_duration.advice().into_iter().collect();
+        let mut warnings: Vec<String> = lease_advice(self.lease_duration).into_iter().collect();
         if self.durability == DurabilityMode::Relaxed {
             warnings.push(
                 "durability mode relaxed: after any abrupt end this data directory must be deleted"
@@ -334,13 +253,37 @@ fn default_node_id(profile: Profile) -> Option<NodeId> {
     }
 }
 
+/// D-3, D-7. The lease record keeps whole milliseconds.
+fn checked_lease_duration(duration: Duration) -> Result<LeaseDuration, ConfigError> {
+    let whole = duration.subsec_micros() % 1_000 == 0;
+    u64::try_from(duration.as_millis())
+        .ok()
+        .filter(|_| whole)
+        .and_then(LeaseDuration::from_millis)
+        .ok_or_else(|| {
+            ConfigError::refused(
+                "lease.duration",
+                format!("`{}`", duration::show(duration)),
+                "it must be at least 3s, so that a renewal and its retries fit, at most 1h, and in whole milliseconds",
+            )
+        })
+}
+
 /// HA-2, HA-4, HA-12.
 fn default_lease_duration(profile: Profile) -> LeaseDuration {
-    LeaseDuration(Duration::from_secs(if profile.is_on_local_disk() {
-        30
-    } else {
-        10
-    }))
+    if profile.is_on_local_disk() { LeaseDuration::DEFAULT_SINGLE } else { LeaseDuration::DEFAULT }
+}
+
+/// HA-37.
+fn lease_advice(duration: LeaseDuration) -> Option<String> {
+    (duration.period() > LONGEST_ADVISED).then(|| {
+        format!(
+            "lease.duration is {}: after a crash nobody serves for up to that long and 1s more; above {} there is \
+             little left to save",
+            duration::show(duration.period()),
+            duration::show(LONGEST_ADVISED)
+        )
+    })
 }
 
 fn default_api_listen(profile: Profile) -> ListenAddress {
@@ -369,7 +312,8 @@ fn default_data_dir(profile: Profile, port: u16) -> PathBuf {
         Profile::Dev => std::env::home_dir()
             .unwrap_or_else(|| PathBuf::from("."))
             .join(".dex/zd")
-            .join(port.to_string()),
+            .join(port.to_string())
+            .join("data"),
         Profile::Local | Profile::Node => PathBuf::from("/var/lib/dex-server-zd"),
     }
 }

@@ -17,12 +17,12 @@ fn refusal(profile: Profile, yaml: &str) -> String {
 #[test]
 fn ha_002_ha_004_ha_012_lease_duration_defaults() {
     let node = parse(Profile::Node, "nodeId: n1").expect("a node ID is enough");
-    assert_eq!(node.lease_duration.get(), Duration::from_secs(10));
+    assert_eq!(node.lease_duration.period(), Duration::from_secs(10));
     for profile in [Profile::Dev, Profile::Local] {
         let config = parse(profile, "").expect("nothing is mandatory");
-        assert_eq!(config.lease_duration.get(), Duration::from_secs(30));
+        assert_eq!(config.lease_duration.period(), Duration::from_secs(30));
         let given = parse(profile, "lease:\n  duration: 12s").expect("legal");
-        assert_eq!(given.lease_duration.get(), Duration::from_secs(12));
+        assert_eq!(given.lease_duration.period(), Duration::from_secs(12));
     }
 }
 
@@ -109,8 +109,9 @@ fn ha_041_hot_only_keys_in_cold_mode_are_checked_for_form_then_ignored() {
 fn lesson_f7_bad_configurations_are_refused_by_key_value_and_rule() {
     let rule = duration::RULE;
     let unit = format!("it has no unit; {rule}");
-    let lease = "it must be at least 3s, so that a renewal and its retries fit, and at most 1h";
-    let table: [(&str, &str, String); 23] = [
+    let lease =
+        "it must be at least 3s, so that a renewal and its retries fit, at most 1h, and in whole milliseconds";
+    let table: [(&str, &str, String); 24] = [
         ("lease: {duration: 10}", "lease.duration: `10`", unit.clone()),
         ("lease: {duration: 0s}", "lease.duration: `0s`", rule.into()),
         ("lease: {duration: -1s}", "lease.duration: `-1s`", rule.into()),
@@ -123,6 +124,7 @@ fn lesson_f7_bad_configurations_are_refused_by_key_value_and_rule() {
         ("lease: {duration: [1s]}", "lease.duration: a list", rule.into()),
         ("lease: {duration: 2999ms}", "lease.duration: `2999ms`", lease.into()),
         ("lease: {duration: 3601s}", "lease.duration: `3601s`", lease.into()),
+        ("lease: {duration: 3000.5ms}", "lease.duration: `3000500us`", lease.into()),
         ("lease: {duration: 99999999h}", "lease.duration: `99999999h`", "it is longer than a year".into()),
         (
             "lease: {duration: 10.0000001s}",
