@@ -5,8 +5,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod config;
+pub mod life;
 
 mod convert;
-#[allow(dead_code)]
 mod grpc;
+mod logging;
+mod page;
+mod refusal;
+mod telemetry;

@@ -37,6 +37,6 @@ pub(crate) struct WorkerConnection {
 
 /// Takes the frames of one Worker. Dropping it ends the stream.
 pub(crate) trait FrameSink: Send + Sync + 'static {
-    /// False: the engine has closed the stream.
-    fn send(&self, frame: WorkerFrame) -> bool;
+    /// Hands one frame to the engine; after the end of the stream it vanishes.
+    fn send(&self, frame: WorkerFrame);
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use dexzd_core::engine::{Answer, Call, CallError, parse_query};
+use dexzd_core::engine::search::parse_query;
+use dexzd_core::engine::{Answer, Call, CallError};
 use dexzd_proto as proto;
 use proto::flow_service_server::FlowService;
 use tonic::{Request, Response, Status};

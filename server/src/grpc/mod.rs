@@ -16,7 +16,7 @@ use proto::worker_task_service_server::WorkerTaskServiceServer;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 
-pub(crate) use backend::{Backend, WorkerConnection};
+pub(crate) use backend::{Backend, FrameSink, WorkerConnection};
 pub(crate) use health::HealthNames;
 
 /// A silent connection is asked for a sign of life after so long. Worker streams have pings of their own;

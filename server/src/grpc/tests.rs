@@ -70,8 +70,8 @@ impl Backend for Script {
 struct Sink(mpsc::UnboundedSender<WorkerFrame>);
 
 impl backend::FrameSink for Sink {
-    fn send(&self, frame: WorkerFrame) -> bool {
-        self.0.send(frame).is_ok()
+    fn send(&self, frame: WorkerFrame) {
+        let _ = self.0.send(frame);
     }
 }
 

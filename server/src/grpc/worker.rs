@@ -88,11 +88,7 @@ async fn read(
         };
         for (index, frame) in batch.frames.into_iter().enumerate() {
             match convert::worker_frame(index, frame) {
-                Ok(frame) => {
-                    if !to_engine.send(frame) {
-                        return;
-                    }
-                }
+                Ok(frame) => to_engine.send(frame),
                 Err(invalid) => {
                     let _ = malformed.send(Name::from(invalid.to_string()));
                     return;

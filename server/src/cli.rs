@@ -1,0 +1,89 @@
+//! The command line of `dex-server-zd`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::{DurabilityMode, ListenAddress, Overrides, Profile};
+
+/// A durable-execution server that needs nothing but an object store.
+#[derive(Parser, Debug)]
+#[command(name = "dex-server-zd", version, about, max_term_width = 100)]
+pub struct CommandLine {
+    /// Configuration of a production node (arrives with a later release: use `dev` or `local`).
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// What to run.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What kind of process to run.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// One development node; everything lies in its data directory.
+    ///
+    /// Listens on 127.0.0.1:8801. The data directory is $HOME/.dex/zd/PORT/data unless --data-dir is given.
+    Dev(NodeArguments),
+    /// One lasting node on a local disk, without an object store.
+    ///
+    /// Listens on 0.0.0.0:8801. The data directory is /var/lib/dex-server-zd unless --data-dir is given.
+    Local(NodeArguments),
+}
+
+/// What `dev` and `local` take.
+#[derive(Args, Debug)]
+pub struct NodeArguments {
+    /// Configuration file (YAML); flags win over it.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where all state lies; created if it is missing.
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// What an acknowledged write survives: strict (power loss), process-crash-safe, or relaxed (nothing).
+    #[arg(long, value_name = "MODE")]
+    pub durability: Option<DurabilityMode>,
+    /// gRPC address of clients and Workers; port 0 lets the operating system choose.
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<ListenAddress>,
+    /// How log lines look on stderr.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum LogFormat {
+    /// For people; coloured on a terminal.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Command {
+    /// The profile, and its arguments.
+    #[must_use]
+    pub fn into_parts(self) -> (Profile, NodeArguments) {
+        match self {
+            Self::Dev(arguments) => (Profile::Dev, arguments),
+            Self::Local(arguments) => (Profile::Local, arguments),
+        }
+    }
+}
+
+impl NodeArguments {
+    /// What wins over the file (HA-11).
+    #[must_use]
+    pub fn overrides(&self) -> Overrides {
+        Overrides {
+            api_listen: self.listen.clone(),
+            durability: self.durability,
+            data_dir: self.data_dir.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "cli_tests.rs"]
+mod tests;

@@ -1,0 +1,351 @@
+//! The life of the process: start in order, serve, drain on a signal, end with a reason.
+//!
+//! ```text
+//! configuration → log lines → addresses → node (lock, probe, log, local store) → gRPC → role "active" → ready
+//! signal → drain → commit → release → last answers → exit 0
+//! a stop for any other reason → last answers → exit 1, the reason on the last line of stderr (D-32, HA-34)
+//! ```
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dexzd_core::engine::{Answer, Call, CallError, ServerFrame, WorkerFrame};
+use dexzd_core::gate::GateView;
+use dexzd_core::node::Role;
+use dexzd_core::stop::StopReason;
+use dexzd_io_tokio::local;
+use dexzd_io_tokio::runtime::{self, NodeConfig, NodeHandle, Stopped, WorkerSender};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+use crate::cli::{CommandLine, NodeArguments};
+use crate::config::{Config, ListenAddress, Profile};
+use crate::grpc::{self, Backend, FrameSink, HealthNames, WorkerConnection};
+use crate::logging::Log;
+use crate::page::page_of;
+use crate::refusal::Refusal;
+use crate::telemetry::{self, Metrics, Telemetry};
+
+/// After the node has ended, the last answers get so long to reach their clients.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
+/// A second signal ends the process at once, with this status.
+const EXIT_FORCED: u8 = 1;
+
+/// Runs the process that the command line asks for; the result is its exit status.
+#[must_use]
+pub fn run(line: CommandLine) -> u8 {
+    let Some(command) = line.command else {
+        return refuse(None, &no_command(line.config.is_some()));
+    };
+    let (profile, arguments) = command.into_parts();
+    match run_node(profile, &arguments) {
+        Ok(code) => code,
+        Err((log, refusal)) => refuse(log.as_ref(), &refusal),
+    }
+}
+
+fn no_command(config_given: bool) -> Refusal {
+    Refusal::usage(if config_given {
+        "a node on an object store arrives with a later release; this one runs `dex-server-zd dev --config FILE` and \
+         `dex-server-zd local --config FILE`"
+    } else {
+        "say what to run: `dex-server-zd dev` for development, `dex-server-zd local` for one lasting node; --help \
+         tells more"
+    })
+}
+
+/// The last line on stderr of a process that did not start.
+fn refuse(log: Option<&Log>, refusal: &Refusal) -> u8 {
+    last_line(log, &format!("refused to start: {refusal}"));
+    refusal.exit
+}
+
+fn last_line(log: Option<&Log>, text: &str) {
+    if let Some(log) = log {
+        log.flush();
+    }
+    // Nobody can be told that stderr is gone.
+    let _ = writeln!(std::io::stderr(), "dex-server-zd {text}");
+}
+
+fn run_node(profile: Profile, arguments: &NodeArguments) -> Result<u8, (Option<Log>, Refusal)> {
+    let config = Config::load(profile, arguments.config.as_deref(), arguments.overrides())
+        .map_err(|error| (None, error.into()))?;
+    let machine = |action: &'static str| move |error: std::io::Error| Refusal::machine(action, &error);
+    let log =
+        Log::start(arguments.log_format).map_err(machine("starting a thread")).map_err(|error| (None, error))?;
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("dexzd-grpc")
+        .enable_all()
+        .build()
+        .map_err(machine("starting threads"))
+        .map_err(|error| (Some(log.clone()), error))?;
+    let end = runtime.block_on(live(config, log.clone()));
+    // What still runs there has nobody left to answer to.
+    runtime.shutdown_background();
+    let end = end.map_err(|refusal| (Some(log.clone()), refusal))?;
+    last_line(Some(&log), &end.to_string());
+    Ok(end.code())
+}
+
+/// How a process that had started ended.
+enum End {
+    Stopped(Stopped),
+    /// A second signal came while the first one was being obeyed.
+    Forced,
+}
+
+impl End {
+    const fn code(&self) -> u8 {
+        match self {
+            Self::Stopped(stopped) => stopped.code,
+            Self::Forced => EXIT_FORCED,
+        }
+    }
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self::Stopped(Stopped { reason, detail, .. }) = self else {
+            return formatter.write_str("stopped: forced: a second signal ended it before its drain was over");
+        };
+        write!(formatter, "stopped: {}: {reason}", reason.label())?;
+        if *reason == StopReason::Shutdown {
+            return Ok(());
+        }
+        if let Some(detail) = detail {
+            write!(formatter, ": {detail}")?;
+        }
+        write!(formatter, "; see {}", page_of(reason.label()))
+    }
+}
+
+async fn live(config: Config, log: Log) -> Result<End, Refusal> {
+    let mut signals = Signals::catch().map_err(|error| Refusal::machine("catching signals", &error))?;
+    let api = listen("api.listen", &config.api_listen).await?;
+    let metrics_page = listen_for_metrics(&config).await?;
+    let addresses = Addresses { api: local_address(&api)?, metrics: local_address(&metrics_page)? };
+
+    let metrics = Arc::new(Metrics::new(log));
+    tokio::spawn(telemetry::serve(metrics_page, Arc::clone(&metrics)));
+    let events = Arc::new(Telemetry { metrics });
+    let node_config = node_config(&config);
+    let node = tokio::task::spawn_blocking(move || runtime::start(node_config, events))
+        .await
+        .expect("the start does not panic")?;
+
+    let names = Arc::new(HealthNames::new());
+    let shell = Arc::new(Shell { node: node.clone(), node_id: config.node_id.as_str().to_owned() });
+    let (close, closing) = oneshot::channel::<()>();
+    let mut server = tokio::spawn(serve_grpc(api, shell, Arc::clone(&names), closing));
+
+    let end = attend(&node, &names, &mut signals, &config, &addresses).await;
+    names.set_serving(false);
+    let _ = close.send(());
+    // Open calls were answered by the end of the engine; a connection that stays open is not waited for.
+    let _ = tokio::time::timeout(LAST_ANSWERS, &mut server).await;
+    Ok(end)
+}
+
+/// Follows the role and the signals until the node has ended.
+async fn attend(
+    node: &NodeHandle,
+    names: &HealthNames,
+    signals: &mut Signals,
+    config: &Config,
+    addresses: &Addresses,
+) -> End {
+    let mut roles = node.role();
+    let mut told_ready = false;
+    let mut told_to_stop = false;
+    let stopped = node.stopped();
+    tokio::pin!(stopped);
+    loop {
+        let role = *roles.borrow_and_update();
+        names.set_serving(role.is_serving());
+        if role == Role::Active && !told_ready {
+            told_ready = true;
+            tell_ready(config, addresses);
+        }
+        tokio::select! {
+            biased;
+            stopped = &mut stopped => return End::Stopped(stopped),
+            () = signals.next() => {
+                if told_to_stop {
+                    return End::Forced;
+                }
+                told_to_stop = true;
+                tracing::info!(
+                    drain_at_most = ?config.attempt_drain_timeout,
+                    "signal: draining; a second signal ends the process at once"
+                );
+                node.shutdown();
+            }
+            changed = roles.changed() => {
+                if changed.is_err() {
+                    return End::Stopped(stopped.await);
+                }
+            }
+        }
+    }
+}
+
+/// The line that scripts wait for: one, on stdout, once calls are answered.
+fn tell_ready(config: &Config, addresses: &Addresses) {
+    let line = format!(
+        "ready api={} metrics=http://{}/metrics nodeId={} durability={} dataDir={}\n",
+        addresses.api,
+        addresses.metrics,
+        config.node_id.as_str(),
+        config.durability,
+        config.data_dir.display()
+    );
+    let mut stdout = std::io::stdout();
+    // Without a stdout nobody waits for the line.
+    let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
+    tracing::info!(
+        api = %addresses.api,
+        metrics = %addresses.metrics,
+        version = env!("CARGO_PKG_VERSION"),
+        profile = config.profile.name(),
+        node_id = config.node_id.as_str(),
+        data_dir = %config.data_dir.display(),
+        "ready"
+    );
+}
+
+struct Addresses {
+    api: SocketAddr,
+    metrics: SocketAddr,
+}
+
+fn local_address(listener: &TcpListener) -> Result<SocketAddr, Refusal> {
+    listener.local_addr().map_err(|error| Refusal::machine("asking for a listener's address", &error))
+}
+
+async fn listen(key: &str, address: &ListenAddress) -> Result<TcpListener, Refusal> {
+    TcpListener::bind((address.host(), address.port()))
+        .await
+        .map_err(|error| Refusal::address(key, address, &error))
+}
+
+/// A default address of `dev` gives way to another port, so that two development servers run side by
+/// side; an address that was asked for, or that a monitor expects, does not.
+async fn listen_for_metrics(config: &Config) -> Result<TcpListener, Refusal> {
+    let address = &config.metrics_listen;
+    match listen("metrics.listen", address).await {
+        Err(refusal) if config.profile == Profile::Dev && !config.metrics_listen_given => {
+            let listener = listen("metrics.listen", &address.with_any_port()).await.map_err(|_| refusal)?;
+            tracing::warn!(
+                wanted = %address,
+                taken = %local_address(&listener)?,
+                "the default address for metrics is in use: another port is taken; metrics.listen chooses one"
+            );
+            Ok(listener)
+        }
+        result => result,
+    }
+}
+
+fn node_config(config: &Config) -> NodeConfig {
+    NodeConfig {
+        node_id: config.node_id.as_str().to_owned(),
+        data_dir: config.data_dir.clone(),
+        lease_duration: config.lease_duration,
+        fail_if_held: config.lease_fail_if_held,
+        attempt_drain_timeout: config.attempt_drain_timeout,
+        durability: config.durability,
+        local_store: local::default_kind(),
+    }
+}
+
+async fn serve_grpc(
+    listener: TcpListener,
+    shell: Arc<Shell>,
+    names: Arc<HealthNames>,
+    closing: oneshot::Receiver<()>,
+) -> Result<(), tonic::transport::Error> {
+    let routes = grpc::routes(&shell, &names).expect("the descriptors are compiled in");
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    Server::builder()
+        .http2_keepalive_interval(Some(grpc::HTTP2_KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(grpc::HTTP2_KEEPALIVE_TIMEOUT))
+        .initial_stream_window_size(grpc::STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(grpc::CONNECTION_WINDOW_BYTES)
+        .add_routes(routes)
+        .serve_with_incoming_shutdown(incoming, async {
+            let _ = closing.await;
+        })
+        .await
+}
+
+/// SIGTERM and SIGINT, which mean the same (D-29).
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn catch() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            biased;
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// The node, as the gRPC services see it.
+struct Shell {
+    node: NodeHandle,
+    node_id: String,
+}
+
+impl Backend for Shell {
+    fn look(&self) -> GateView {
+        if self.is_serving() { self.node.gate().look() } else { GateView::Shut }
+    }
+
+    fn is_serving(&self) -> bool {
+        self.node.role().borrow().is_serving()
+    }
+
+    fn role_label(&self) -> &'static str {
+        self.node.role().borrow().label()
+    }
+
+    fn node_id(&self) -> &str {
+        &self.node_id
+    }
+
+    async fn call(&self, call: Call) -> Result<Answer, CallError> {
+        self.node.call(call).await
+    }
+
+    fn open_stream(&self) -> Option<WorkerConnection> {
+        if !self.is_serving() {
+            return None;
+        }
+        let (sender, receiver) = self.node.open_stream();
+        let from_engine: mpsc::UnboundedReceiver<ServerFrame> = receiver.into_frames();
+        Some(WorkerConnection { to_engine: Box::new(sender), from_engine })
+    }
+}
+
+impl FrameSink for WorkerSender {
+    fn send(&self, frame: WorkerFrame) {
+        Self::send(self, frame);
+    }
+}
