@@ -35,6 +35,9 @@ use crate::telemetry::{self, Metrics, Telemetry};
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 /// A second signal ends the process at once, with this status.
 const EXIT_FORCED: u8 = 1;
+/// Signals that follow one another faster are one: a shell's `timeout`, a terminal and a supervisor send
+/// theirs to the group and to the process.
+const ONE_SIGNAL: Duration = Duration::from_millis(500);
 
 /// Runs the process that the command line asks for; the result is its exit status.
 #[must_use]
@@ -77,8 +80,9 @@ fn run_node(profile: Profile, arguments: &NodeArguments) -> Result<u8, (Option<L
     let config = Config::load(profile, arguments.config.as_deref(), arguments.overrides())
         .map_err(|error| (None, error.into()))?;
     let machine = |action: &'static str| move |error: std::io::Error| Refusal::machine(action, &error);
-    let log =
-        Log::start(arguments.log_format).map_err(machine("starting a thread")).map_err(|error| (None, error))?;
+    let log = Log::start(arguments.log_format)
+        .map_err(machine("starting a thread"))
+        .map_err(|error| (None, error))?;
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
@@ -115,7 +119,8 @@ impl End {
 impl std::fmt::Display for End {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self::Stopped(Stopped { reason, detail, .. }) = self else {
-            return formatter.write_str("stopped: forced: a second signal ended it before its drain was over");
+            return formatter
+                .write_str("stopped: forced: a second signal ended it before its drain was over");
         };
         write!(formatter, "stopped: {}: {reason}", reason.label())?;
         if *reason == StopReason::Shutdown {
@@ -165,7 +170,7 @@ async fn attend(
 ) -> End {
     let mut roles = node.role();
     let mut told_ready = false;
-    let mut told_to_stop = false;
+    let mut told_to_stop: Option<tokio::time::Instant> = None;
     let stopped = node.stopped();
     tokio::pin!(stopped);
     loop {
@@ -179,10 +184,11 @@ async fn attend(
             biased;
             stopped = &mut stopped => return End::Stopped(stopped),
             () = signals.next() => {
-                if told_to_stop {
-                    return End::Forced;
+                match told_to_stop {
+                    Some(first) if first.elapsed() > ONE_SIGNAL => return End::Forced,
+                    Some(_) => continue,
+                    None => told_to_stop = Some(tokio::time::Instant::now()),
                 }
-                told_to_stop = true;
                 tracing::info!(
                     drain_at_most = ?config.attempt_drain_timeout,
                     "signal: draining; a second signal ends the process at once"

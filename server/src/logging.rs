@@ -28,7 +28,7 @@ enum Message {
 
 /// The way to the log. A clone is the same log.
 #[derive(Clone)]
-pub struct Log {
+pub(crate) struct Log {
     lines: SyncSender<Message>,
     dropped: Arc<AtomicU64>,
 }
@@ -39,19 +39,21 @@ impl Log {
     /// # Errors
     ///
     /// The operating system gives no thread.
-    pub fn start(format: LogFormat) -> io::Result<Self> {
+    pub(crate) fn start(format: LogFormat) -> io::Result<Self> {
         let (lines, waiting) = sync_channel(WAITING_LINES);
-        std::thread::Builder::new().name("dexzd-log-lines".to_owned()).spawn(move || write_lines(&waiting))?;
+        std::thread::Builder::new()
+            .name("dexzd-log-lines".to_owned())
+            .spawn(move || write_lines(&waiting))?;
         let log = Self { lines, dropped: Arc::default() };
-        let filter = EnvFilter::try_from_env(FILTER_VARIABLE)
-            .unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
+        let filter =
+            EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
         let builder =
             tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(log.clone());
         // A second log in one process exists in tests only; the first one stays.
         let _ = match format {
-            LogFormat::Text => {
-                tracing::subscriber::set_global_default(builder.with_ansi(io::stderr().is_terminal()).finish())
-            }
+            LogFormat::Text => tracing::subscriber::set_global_default(
+                builder.with_ansi(io::stderr().is_terminal()).finish(),
+            ),
             LogFormat::Json => {
                 tracing::subscriber::set_global_default(builder.json().flatten_event(true).finish())
             }
@@ -61,12 +63,12 @@ impl Log {
 
     /// How many lines were dropped because stderr was too slow.
     #[must_use]
-    pub fn dropped_lines(&self) -> u64 {
+    pub(crate) fn dropped_lines(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
     /// Waits until everything said so far is written, though not for ever.
-    pub fn flush(&self) {
+    pub(crate) fn flush(&self) {
         let (done, flushed) = sync_channel(1);
         // A full queue means that stderr hangs: then the rest is lost.
         if self.lines.try_send(Message::Flush(done)).is_ok() {
@@ -98,7 +100,7 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 /// Gathers one line and sends it when it is dropped.
-pub struct LineWriter<'a> {
+pub(crate) struct LineWriter<'a> {
     log: &'a Log,
     line: Vec<u8>,
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use dexzd_io_tokio::UncleanError;
 use dexzd_io_tokio::LockError;
+use dexzd_io_tokio::UncleanError;
 use dexzd_io_tokio::local::LocalStoreError;
 use dexzd_io_tokio::log::SegmentLogError;
 use dexzd_io_tokio::runtime::StartError;
@@ -85,8 +85,8 @@ fn local_store_code(error: &LocalStoreError) -> &'static str {
         LocalStoreError::NewerFormat { .. } => "newer_format",
         LocalStoreError::OtherKind { .. } | LocalStoreError::NotCompiledIn { .. } => "local_store_kind",
         LocalStoreError::Damaged { .. } => "local_store_damaged",
-        LocalStoreError::Io { .. } | LocalStoreError::Library { .. } | LocalStoreError::FailedBefore { .. } => {
-            "local_store_failed"
-        }
+        LocalStoreError::Io { .. }
+        | LocalStoreError::Library { .. }
+        | LocalStoreError::FailedBefore { .. } => "local_store_failed",
     }
 }

@@ -48,6 +48,13 @@ impl WorkerReceiver {
         Self { frames, waiting: Vec::new(), gate }
     }
 
+    /// The frames themselves, for a transport that looks at the gate on its own when it yields a batch:
+    /// a task that left the engine must be held while the lease is in doubt, and not be dropped.
+    #[must_use]
+    pub fn into_frames(self) -> mpsc::UnboundedReceiver<ServerFrame> {
+        self.frames
+    }
+
     /// The next frames, all that are ready. None: the stream is over.
     ///
     /// Tasks leave only while the gate is open, by a clock read here (HA-72, D-47); pings and frames of

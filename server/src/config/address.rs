@@ -14,10 +14,7 @@ const RULE: &str = "an address is host:port, for example 127.0.0.1:8801, [::1]:8
 
 impl ListenAddress {
     pub(super) fn fixed(host: &str, port: u16) -> Self {
-        Self {
-            host: host.to_owned(),
-            port,
-        }
+        Self { host: host.to_owned(), port }
     }
 
     /// Checks the form.
@@ -34,8 +31,7 @@ impl ListenAddress {
                 inner
             }
             None => {
-                let allowed =
-                    |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+                let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
                 if !host.bytes().all(allowed) {
                     return Err(RULE.to_owned());
                 }
@@ -57,11 +53,7 @@ impl ListenAddress {
     /// The host to resolve; all addresses where none is given.
     #[must_use]
     pub fn host(&self) -> &str {
-        if self.host.is_empty() {
-            "0.0.0.0"
-        } else {
-            &self.host
-        }
+        if self.host.is_empty() { "0.0.0.0" } else { &self.host }
     }
 
     /// The same host with a port of the operating system's choice.

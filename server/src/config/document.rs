@@ -25,9 +25,7 @@ impl Node {
         if yaml.trim().is_empty() {
             return Ok(Self::Nothing);
         }
-        serde_saphyr::from_str(yaml).map_err(|error| ConfigError::NotYaml {
-            error: error.to_string(),
-        })
+        serde_saphyr::from_str(yaml).map_err(|error| ConfigError::NotYaml { error: error.to_string() })
     }
 }
 
@@ -144,11 +142,7 @@ impl Section {
                 ));
             }
         };
-        Ok(Self {
-            prefix,
-            entries,
-            known: Vec::new(),
-        })
+        Ok(Self { prefix, entries, known: Vec::new() })
     }
 
     pub(super) fn section(&mut self, name: &'static str) -> Result<Self, ConfigError> {
@@ -172,11 +166,7 @@ impl Section {
             None => Ok(None),
             Some(Node::Bool(value)) => Ok(Some(value)),
             Some(
-                node @ (Node::Nothing
-                | Node::Number(_)
-                | Node::Text(_)
-                | Node::List(_)
-                | Node::Section(_)),
+                node @ (Node::Nothing | Node::Number(_) | Node::Text(_) | Node::List(_) | Node::Section(_)),
             ) => Err(self.refuse(name, &node, "it must be true or false")),
         }
     }
@@ -211,9 +201,7 @@ impl Section {
         };
         let mut hint = format!("this release knows {place}: {}", self.known.join(", "));
         if name.contains('.') {
-            hint.push_str(
-                "; sections are written nested, as in `lease:` and below it `  duration: 10s`",
-            );
+            hint.push_str("; sections are written nested, as in `lease:` and below it `  duration: 10s`");
         }
         Err(ConfigError::Unknown {
             key: format!("{}{name}", self.prefix),

@@ -3,13 +3,8 @@
 use std::time::Duration;
 
 /// The units, and how many microseconds each has. `ms` stands before `m` and `s`: the longest match wins.
-const UNITS: [(&str, u64); 5] = [
-    ("ms", 1_000),
-    ("us", 1),
-    ("h", 3_600_000_000),
-    ("m", 60_000_000),
-    ("s", 1_000_000),
-];
+const UNITS: [(&str, u64); 5] =
+    [("ms", 1_000), ("us", 1), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000)];
 
 /// What every duration must look like, for messages.
 pub const RULE: &str = "a duration is a positive number with a unit (us, ms, s, m, h), \
@@ -52,9 +47,7 @@ fn part(text: &str) -> Result<(u64, u64, &str), String> {
         .find(|character: char| !character.is_ascii_digit() && character != '.')
         .ok_or_else(|| format!("it has no unit; {RULE}"))?;
     let (number, after) = text.split_at(number_length);
-    let unit_length = after
-        .find(|character: char| !character.is_ascii_alphabetic())
-        .unwrap_or(after.len());
+    let unit_length = after.find(|character: char| !character.is_ascii_alphabetic()).unwrap_or(after.len());
     let (unit_name, rest) = after.split_at(unit_length);
     let unit = UNITS
         .iter()
@@ -64,9 +57,7 @@ fn part(text: &str) -> Result<(u64, u64, &str), String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let whole: u64 = digits(whole)?;
     let mut micros = whole.checked_mul(unit).ok_or_else(too_long)?;
-    micros = micros
-        .checked_add(fraction_of(fraction, unit)?)
-        .ok_or_else(too_long)?;
+    micros = micros.checked_add(fraction_of(fraction, unit)?).ok_or_else(too_long)?;
     Ok((micros, unit, rest))
 }
 

@@ -45,15 +45,7 @@ pub enum ConfigError {
 
 impl ConfigError {
     /// A refusal of one value.
-    pub(crate) fn refused(
-        key: impl Into<String>,
-        value: impl Into<String>,
-        rule: impl Into<String>,
-    ) -> Self {
-        Self::Refused {
-            key: key.into(),
-            value: value.into(),
-            rule: rule.into(),
-        }
+    pub(crate) fn refused(key: impl Into<String>, value: impl Into<String>, rule: impl Into<String>) -> Self {
+        Self::Refused { key: key.into(), value: value.into(), rule: rule.into() }
     }
 }

@@ -65,10 +65,7 @@ impl NodeId {
     /// The rule that it breaks.
     pub fn parse(text: &str) -> Result<Self, String> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        let starts_well = text
-            .bytes()
-            .next()
-            .is_some_and(|byte| byte.is_ascii_alphanumeric());
+        let starts_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
         if text.len() > Self::MAX_BYTES || !starts_well || !text.bytes().all(allowed) {
             return Err(format!(
                 "a node ID has 1 to {} letters, digits, `-`, `_` or `.` and begins with a letter or digit",
@@ -129,19 +126,13 @@ impl Config {
     /// # Errors
     ///
     /// A file that cannot be read, or any value that is refused.
-    pub fn load(
-        profile: Profile,
-        file: Option<&Path>,
-        overrides: Overrides,
-    ) -> Result<Self, ConfigError> {
+    pub fn load(profile: Profile, file: Option<&Path>, overrides: Overrides) -> Result<Self, ConfigError> {
         let yaml = match file {
             None => String::new(),
-            Some(path) => {
-                std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
-                    path: path.to_owned(),
-                    error: error.to_string(),
-                })?
-            }
+            Some(path) => std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable {
+                path: path.to_owned(),
+                error: error.to_string(),
+            })?,
         };
         Self::parse(profile, &yaml, overrides)
     }
@@ -173,33 +164,25 @@ impl Config {
         let standby = Standby::parse(top.section("standby")?, profile, lease_fail_if_held)?;
 
         let mut lifecycle = top.section("lifecycle")?;
-        let attempt_drain_timeout = lifecycle
-            .duration("attemptDrainTimeout")?
-            .unwrap_or(Duration::from_secs(30));
+        let attempt_drain_timeout =
+            lifecycle.duration("attemptDrainTimeout")?.unwrap_or(Duration::from_secs(30));
         lifecycle.finish()?;
 
         let mut dev = top.section("dev")?;
         let durability = checked(&mut dev, "durabilityMode", "dev.durabilityMode", |text| {
-            text.parse::<DurabilityMode>()
-                .map_err(|_| "it must be strict, processCrashSafe (or process-crash-safe) or relaxed".to_owned())
+            text.parse::<DurabilityMode>().map_err(|_| {
+                "it must be strict, processCrashSafe (or process-crash-safe) or relaxed".to_owned()
+            })
         })?;
         dev.finish()?;
 
         let mut metrics = top.section("metrics")?;
-        let metrics_listen = checked(
-            &mut metrics,
-            "listen",
-            "metrics.listen",
-            ListenAddress::parse,
-        )?;
+        let metrics_listen = checked(&mut metrics, "listen", "metrics.listen", ListenAddress::parse)?;
         metrics.finish()?;
 
         top.finish()?;
 
-        let api_listen = overrides
-            .api_listen
-            .or(api_listen)
-            .unwrap_or_else(|| default_api_listen(profile));
+        let api_listen = overrides.api_listen.or(api_listen).unwrap_or_else(|| default_api_listen(profile));
         Ok(Self {
             profile,
             node_id,
@@ -210,9 +193,7 @@ impl Config {
             standby,
             attempt_drain_timeout,
             durability: overrides.durability.or(durability).unwrap_or_default(),
-            data_dir: overrides
-                .data_dir
-                .unwrap_or_else(|| default_data_dir(profile, api_listen.port())),
+            data_dir: overrides.data_dir.unwrap_or_else(|| default_data_dir(profile, api_listen.port())),
             api_listen,
         })
     }
@@ -241,9 +222,7 @@ fn checked<T>(
     let Some(text) = section.text(name)? else {
         return Ok(None);
     };
-    parse(&text)
-        .map(Some)
-        .map_err(|rule| ConfigError::refused(key, format!("`{text}`"), rule))
+    parse(&text).map(Some).map_err(|rule| ConfigError::refused(key, format!("`{text}`"), rule))
 }
 
 fn default_node_id(profile: Profile) -> Option<NodeId> {

@@ -92,21 +92,15 @@ impl Standby {
             held_lease_poll_interval: section
                 .duration("heldLeasePollInterval")?
                 .unwrap_or(HELD_LEASE_POLL_INTERVAL),
-            step_down_hold_off: section
-                .duration("stepDownHoldOff")?
-                .unwrap_or(STEP_DOWN_HOLD_OFF),
+            step_down_hold_off: section.duration("stepDownHoldOff")?.unwrap_or(STEP_DOWN_HOLD_OFF),
             lagging_takeover_delay: section
                 .duration("laggingTakeoverDelay")?
                 .unwrap_or(LAGGING_TAKEOVER_DELAY),
-            behind_lag_threshold: section
-                .duration("behindLagThreshold")?
-                .unwrap_or(BEHIND_LAG_THRESHOLD),
+            behind_lag_threshold: section.duration("behindLagThreshold")?.unwrap_or(BEHIND_LAG_THRESHOLD),
         };
         section.finish()?;
         match mode.as_deref() {
-            None | Some("cold") => Ok(Self::Cold {
-                step_down_hold_off: hot.step_down_hold_off,
-            }),
+            None | Some("cold") => Ok(Self::Cold { step_down_hold_off: hot.step_down_hold_off }),
             Some("hot") => {
                 if profile.is_on_local_disk() {
                     return Err(refused_hot(format!(
@@ -116,17 +110,16 @@ impl Standby {
                 }
                 if lease_fail_if_held {
                     return Err(refused_hot(
-                        "a hot standby waits for the lease, which `lease.failIfHeld: true` forbids (HA-47)".to_owned(),
+                        "a hot standby waits for the lease, which `lease.failIfHeld: true` forbids (HA-47)"
+                            .to_owned(),
                     ));
                 }
                 hot.check()?;
                 Ok(Self::Hot(hot))
             }
-            Some(other) => Err(ConfigError::refused(
-                "standby.mode",
-                format!("`{other}`"),
-                "it must be cold or hot",
-            )),
+            Some(other) => {
+                Err(ConfigError::refused("standby.mode", format!("`{other}`"), "it must be cold or hot"))
+            }
         }
     }
 }

@@ -29,20 +29,11 @@ fn ha_002_ha_004_ha_012_lease_duration_defaults() {
 #[test]
 fn ha_008_ha_011_the_flag_wins_over_the_file_and_the_file_over_strict() {
     let yaml = "dev: {durabilityMode: relaxed}";
-    let flag = Overrides {
-        durability: Some(DurabilityMode::ProcessCrashSafe),
-        ..Overrides::default()
-    };
-    let durability = |yaml, overrides| {
-        Config::parse(Profile::Dev, yaml, overrides)
-            .expect("legal")
-            .durability
-    };
+    let flag = Overrides { durability: Some(DurabilityMode::ProcessCrashSafe), ..Overrides::default() };
+    let durability =
+        |yaml, overrides| Config::parse(Profile::Dev, yaml, overrides).expect("legal").durability;
     assert_eq!(durability("", Overrides::default()), DurabilityMode::Strict);
-    assert_eq!(
-        durability(yaml, Overrides::default()),
-        DurabilityMode::Relaxed
-    );
+    assert_eq!(durability(yaml, Overrides::default()), DurabilityMode::Relaxed);
     assert_eq!(durability(yaml, flag), DurabilityMode::ProcessCrashSafe);
 }
 
@@ -58,9 +49,7 @@ fn d_028_both_spellings_of_process_crash_safe() {
 #[test]
 fn ha_002_ha_043_ha_044_ha_045_ha_046_defaults_of_a_node() {
     let config = parse(Profile::Node, "nodeId: n1\nstandby:\n  mode: hot").expect("legal");
-    let Standby::Hot(hot) = &config.standby else {
-        panic!("not hot: {config:?}")
-    };
+    let Standby::Hot(hot) = &config.standby else { panic!("not hot: {config:?}") };
     assert_eq!(hot.held_lease_poll_interval(), Duration::from_millis(250));
     assert_eq!(hot.step_down_hold_off(), Duration::from_secs(5));
     assert_eq!(hot.lagging_takeover_delay(), Duration::from_millis(1_500));
@@ -73,22 +62,14 @@ fn ha_002_ha_043_ha_044_ha_045_ha_046_defaults_of_a_node() {
 
 #[test]
 fn defaults_of_dev() {
-    let overrides = Overrides {
-        data_dir: Some(PathBuf::from("/data")),
-        ..Overrides::default()
-    };
+    let overrides = Overrides { data_dir: Some(PathBuf::from("/data")), ..Overrides::default() };
     let config = Config::parse(Profile::Dev, "", overrides).expect("legal");
     assert_eq!(config.node_id.as_str(), "dev");
     assert_eq!(config.api_listen.to_string(), "127.0.0.1:8801");
     assert_eq!(config.metrics_listen.to_string(), "127.0.0.1:9090");
     assert!(!config.metrics_listen_given);
     assert_eq!(config.data_dir, PathBuf::from("/data"));
-    assert_eq!(
-        config.standby,
-        Standby::Cold {
-            step_down_hold_off: Duration::from_secs(5)
-        }
-    );
+    assert_eq!(config.standby, Standby::Cold { step_down_hold_off: Duration::from_secs(5) });
 }
 
 #[test]
@@ -97,10 +78,7 @@ fn ha_041_hot_only_keys_in_cold_mode_are_checked_for_form_then_ignored() {
     assert!(parse(Profile::Dev, unsafe_ratio).is_ok());
     assert_eq!(
         refusal(Profile::Dev, "standby:\n  laggingTakeoverDelay: 20"),
-        format!(
-            "standby.laggingTakeoverDelay: `20` is refused: it has no unit; {}",
-            duration::RULE
-        )
+        format!("standby.laggingTakeoverDelay: `20` is refused: it has no unit; {}", duration::RULE)
     );
 }
 
@@ -109,8 +87,7 @@ fn ha_041_hot_only_keys_in_cold_mode_are_checked_for_form_then_ignored() {
 fn lesson_f7_bad_configurations_are_refused_by_key_value_and_rule() {
     let rule = duration::RULE;
     let unit = format!("it has no unit; {rule}");
-    let lease =
-        "it must be at least 3s, so that a renewal and its retries fit, at most 1h, and in whole milliseconds";
+    let lease = "it must be at least 3s, so that a renewal and its retries fit, at most 1h, and in whole milliseconds";
     let table: [(&str, &str, String); 24] = [
         ("lease: {duration: 10}", "lease.duration: `10`", unit.clone()),
         ("lease: {duration: 0s}", "lease.duration: `0s`", rule.into()),
@@ -168,11 +145,7 @@ fn lesson_f7_bad_configurations_are_refused_by_key_value_and_rule() {
         ),
     ];
     for (yaml, key_and_value, rule) in table {
-        assert_eq!(
-            refusal(Profile::Dev, yaml),
-            format!("{key_and_value} is refused: {rule}"),
-            "{yaml}"
-        );
+        assert_eq!(refusal(Profile::Dev, yaml), format!("{key_and_value} is refused: {rule}"), "{yaml}");
     }
 }
 
@@ -190,25 +163,17 @@ fn lesson_f7_sub_second_values_are_kept_exactly() {
         ("10s", 10_000_000),
         ("10.0s", 10_000_000),
     ] {
-        let yaml = format!(
-            "standby: {{behindLagThreshold: {text}}}\nlifecycle: {{attemptDrainTimeout: {text}}}"
-        );
+        let yaml =
+            format!("standby: {{behindLagThreshold: {text}}}\nlifecycle: {{attemptDrainTimeout: {text}}}");
         let config = parse(Profile::Dev, &yaml).expect(text);
-        assert_eq!(
-            config.attempt_drain_timeout,
-            Duration::from_micros(micros),
-            "{text}"
-        );
+        assert_eq!(config.attempt_drain_timeout, Duration::from_micros(micros), "{text}");
     }
 }
 
 #[test]
 fn ha_047_hot_with_fail_if_held_is_refused() {
     assert_eq!(
-        refusal(
-            Profile::Node,
-            "nodeId: n\nlease: {failIfHeld: true}\nstandby: {mode: hot}"
-        ),
+        refusal(Profile::Node, "nodeId: n\nlease: {failIfHeld: true}\nstandby: {mode: hot}"),
         "standby.mode: `hot` is refused: a hot standby waits for the lease, which `lease.failIfHeld: true` \
          forbids (HA-47)"
     );
@@ -266,12 +231,7 @@ fn ha_050_unknown_keys_and_sections_are_refused() {
 
 #[test]
 fn lesson_f7_what_is_not_yaml_or_said_twice_is_refused() {
-    for yaml in [
-        "lease: {duration",
-        "- a\n- b",
-        "lease: {duration: 10s, duration: 11s}",
-        "nodeId: [a",
-    ] {
+    for yaml in ["lease: {duration", "- a\n- b", "lease: {duration: 10s, duration: 11s}", "nodeId: [a"] {
         let message = refusal(Profile::Dev, yaml);
         assert!(
             message.starts_with("the configuration is not valid YAML: ")
@@ -314,9 +274,7 @@ fn listen_addresses() {
         assert_eq!(address.host(), host);
         assert_eq!(address.to_string(), text);
     }
-    for text in [
-        "", ":", "a", "a:", "a:65536", "a:-1", "a:+1", "::1:80", "[::1]", "[x]:1", "a b:1",
-    ] {
+    for text in ["", ":", "a", "a:", "a:65536", "a:-1", "a:+1", "::1:80", "[::1]", "[x]:1", "a b:1"] {
         assert!(ListenAddress::parse(text).is_err(), "{text}");
     }
 }

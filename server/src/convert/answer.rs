@@ -19,10 +19,7 @@ pub(crate) fn started(answer: Answer) -> Result<proto::StartFlowResponse, CallEr
     let Answer::Started { run_id, newly } = answer else {
         return mismatch("StartFlow");
     };
-    Ok(proto::StartFlowResponse {
-        run_id: run_id.to_string(),
-        newly_started: newly,
-    })
+    Ok(proto::StartFlowResponse { run_id: run_id.to_string(), newly_started: newly })
 }
 
 /// For all calls that get nothing but "done".
@@ -46,9 +43,7 @@ pub(crate) fn published(answer: Answer) -> Result<proto::PublishToChannelRespons
     let Answer::Published(messages) = answer else {
         return mismatch("PublishToChannel");
     };
-    Ok(proto::PublishToChannelResponse {
-        message_ids: messages.iter().map(ToString::to_string).collect(),
-    })
+    Ok(proto::PublishToChannelResponse { message_ids: messages.iter().map(ToString::to_string).collect() })
 }
 
 pub(crate) fn skipped(answer: Answer) -> Result<proto::SkipTimerResponse, CallError> {
@@ -73,28 +68,17 @@ pub(crate) fn run_state(answer: Answer) -> Result<proto::FlowState, CallError> {
 }
 
 pub(crate) fn history_page(answer: Answer) -> Result<proto::GetFlowHistoryResponse, CallError> {
-    let Answer::History {
-        events,
-        next_event,
-        closed,
-    } = answer
-    else {
+    let Answer::History { events, next_event, closed } = answer else {
         return mismatch("GetFlowHistory");
     };
-    Ok(proto::GetFlowHistoryResponse {
-        events: events.iter().map(event_out).collect(),
-        next_event,
-        closed,
-    })
+    Ok(proto::GetFlowHistoryResponse { events: events.iter().map(event_out).collect(), next_event, closed })
 }
 
 pub(crate) fn event(answer: Answer) -> Result<proto::WaitForHistoryEventResponse, CallError> {
     let Answer::Event(event) = answer else {
         return mismatch("WaitForHistoryEvent");
     };
-    Ok(proto::WaitForHistoryEventResponse {
-        event: event.as_deref().map(event_out),
-    })
+    Ok(proto::WaitForHistoryEventResponse { event: event.as_deref().map(event_out) })
 }
 
 pub(crate) fn flow_result(answer: Answer) -> Result<proto::FlowResult, CallError> {

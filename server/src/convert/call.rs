@@ -22,10 +22,7 @@ fn target_in(target: Option<proto::Target>) -> Checked<Target> {
     let target = required(field, target)?;
     Ok(Target {
         flow_id: Name::from(target.flow_id),
-        run_id: target
-            .run_id
-            .map(|text| run_id(field.child("run_id"), &text))
-            .transpose()?,
+        run_id: target.run_id.map(|text| run_id(field.child("run_id"), &text)).transpose()?,
     })
 }
 
@@ -55,15 +52,14 @@ fn config_in(config: Option<proto::FlowConfig>) -> Checked<FlowConfig> {
 
 pub(crate) fn start_flow(request: proto::StartFlowRequest) -> Result<Call, Invalid> {
     if request.retry.is_some() {
-        return Err(Field::top("retry")
-            .invalid("a Flow has no retry policy: set one in the options of its Steps, and leave this field out"));
+        return Err(Field::top("retry").invalid(
+            "a Flow has no retry policy: set one in the options of its Steps, and leave this field out",
+        ));
     }
     let start = Field::top("start");
     let handler = Field::top("timeout_handler");
     let movement = request.start.map(|movement| movement_in(start, movement));
-    let handler_options = request
-        .timeout_handler
-        .map(|options| timeout_handler_in(handler, options));
+    let handler_options = request.timeout_handler.map(|options| timeout_handler_in(handler, options));
     Ok(Call::Start(Box::new(StartFlow {
         request_id: Name::from(request.request_id),
         flow_id: Name::from(request.flow_id),
@@ -190,10 +186,7 @@ pub(crate) fn wait_for_event(request: proto::WaitForHistoryEventRequest) -> Resu
 }
 
 pub(crate) fn wait_for_flow(request: proto::WaitForFlowRequest) -> Result<Call, Invalid> {
-    Ok(Call::WaitForFlow {
-        target: target_in(request.target)?,
-        wait_ms: wait_in(request.wait_ms)?,
-    })
+    Ok(Call::WaitForFlow { target: target_in(request.target)?, wait_ms: wait_in(request.wait_ms)? })
 }
 
 pub(crate) fn wait_for_step(request: proto::WaitForStepRequest) -> Result<Call, Invalid> {

@@ -21,9 +21,7 @@ pub(super) fn decision_in(field: Field<'_>, decision: proto::Decision) -> Checke
             DecisionKind::GracefulComplete(complete.output.map(value_in))
         }
         Some(Kind::DeadEnd(_)) => DecisionKind::DeadEnd,
-        Some(Kind::ForceComplete(complete)) => {
-            DecisionKind::ForceComplete(complete.output.map(value_in))
-        }
+        Some(Kind::ForceComplete(complete)) => DecisionKind::ForceComplete(complete.output.map(value_in)),
         Some(Kind::ForceFail(fail)) => DecisionKind::ForceFail(Name::from(fail.reason)),
         Some(Kind::ForceCompleteIfChannelsEmpty(complete)) => {
             let kind = field.child("force_complete_if_channels_empty");
@@ -34,9 +32,9 @@ pub(super) fn decision_in(field: Field<'_>, decision: proto::Decision) -> Checke
             }
         }
         None => {
-            return Err(field
-                .child("kind")
-                .invalid("is missing, or of a kind that the server does not know: a decision says what happens next"));
+            return Err(field.child("kind").invalid(
+                "is missing, or of a kind that the server does not know: a decision says what happens next",
+            ));
         }
     };
     let names = |types: Vec<String>| types.into_iter().map(Name::from).collect();
@@ -52,28 +50,24 @@ pub(super) fn decision_out(decision: &Decision) -> proto::Decision {
     let names = |types: &[Name]| types.iter().map(ToString::to_string).collect();
     proto::Decision {
         kind: Some(match &decision.kind {
-            DecisionKind::GoTo(movements) => Kind::GoTo(GoTo {
-                movements: movements.iter().map(movement_out).collect(),
-            }),
-            DecisionKind::GracefulComplete(output) => Kind::GracefulComplete(Complete {
-                output: output.as_ref().map(value_out),
-            }),
+            DecisionKind::GoTo(movements) => {
+                Kind::GoTo(GoTo { movements: movements.iter().map(movement_out).collect() })
+            }
+            DecisionKind::GracefulComplete(output) => {
+                Kind::GracefulComplete(Complete { output: output.as_ref().map(value_out) })
+            }
             DecisionKind::DeadEnd => Kind::DeadEnd(DeadEnd {}),
-            DecisionKind::ForceComplete(output) => Kind::ForceComplete(Complete {
-                output: output.as_ref().map(value_out),
-            }),
-            DecisionKind::ForceFail(reason) => Kind::ForceFail(ForceFail {
-                reason: reason.to_string(),
-            }),
-            DecisionKind::ForceCompleteIfChannelsEmpty {
-                output,
-                channels,
-                fallback,
-            } => Kind::ForceCompleteIfChannelsEmpty(CompleteIfChannelsEmpty {
-                output: output.as_ref().map(value_out),
-                channels: channels.iter().map(key_out).collect(),
-                fallback: fallback.iter().map(movement_out).collect(),
-            }),
+            DecisionKind::ForceComplete(output) => {
+                Kind::ForceComplete(Complete { output: output.as_ref().map(value_out) })
+            }
+            DecisionKind::ForceFail(reason) => Kind::ForceFail(ForceFail { reason: reason.to_string() }),
+            DecisionKind::ForceCompleteIfChannelsEmpty { output, channels, fallback } => {
+                Kind::ForceCompleteIfChannelsEmpty(CompleteIfChannelsEmpty {
+                    output: output.as_ref().map(value_out),
+                    channels: channels.iter().map(key_out).collect(),
+                    fallback: fallback.iter().map(movement_out).collect(),
+                })
+            }
         }),
         cancel_steps: names(&decision.cancel_steps),
         cancel_sibling_steps: names(&decision.cancel_sibling_steps),

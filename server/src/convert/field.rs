@@ -16,10 +16,7 @@ pub(crate) struct Invalid {
 
 impl From<Invalid> for CallError {
     fn from(invalid: Invalid) -> Self {
-        Self::InvalidArgument {
-            field: Name::from(invalid.field),
-            rule: Name::from(invalid.rule),
-        }
+        Self::InvalidArgument { field: Name::from(invalid.field), rule: Name::from(invalid.rule) }
     }
 }
 
@@ -47,33 +44,21 @@ enum Segment {
 impl Field<'static> {
     /// A field of the message itself.
     pub(super) const fn top(name: &'static str) -> Self {
-        Self {
-            parent: None,
-            segment: Segment::Name(name),
-        }
+        Self { parent: None, segment: Segment::Name(name) }
     }
 }
 
 impl<'a> Field<'a> {
     pub(super) const fn child(&'a self, name: &'static str) -> Self {
-        Self {
-            parent: Some(self),
-            segment: Segment::Name(name),
-        }
+        Self { parent: Some(self), segment: Segment::Name(name) }
     }
 
     pub(super) const fn index(&'a self, index: usize) -> Self {
-        Self {
-            parent: Some(self),
-            segment: Segment::Index(index),
-        }
+        Self { parent: Some(self), segment: Segment::Index(index) }
     }
 
     pub(super) fn invalid(&self, rule: impl Into<String>) -> Invalid {
-        Invalid {
-            field: self.to_string(),
-            rule: rule.into(),
-        }
+        Invalid { field: self.to_string(), rule: rule.into() }
     }
 }
 
@@ -111,23 +96,16 @@ pub(super) fn all<M, T>(
     messages: Vec<M>,
     convert: impl Fn(Field<'_>, M) -> Checked<T>,
 ) -> Checked<Vec<T>> {
-    messages
-        .into_iter()
-        .enumerate()
-        .map(|(index, message)| convert(field.index(index), message))
-        .collect()
+    messages.into_iter().enumerate().map(|(index, message)| convert(field.index(index), message)).collect()
 }
 
 /// A duration in milliseconds: not negative, at most 100 years.
 pub(super) fn duration_ms(field: Field<'_>, value: i64) -> Checked<u64> {
-    u64::try_from(value)
-        .ok()
-        .filter(|value| *value <= DURATION_MS)
-        .ok_or_else(|| {
-            field.invalid(format!(
-                "{value} ms is no duration: it must be between 0 and {DURATION_MS} ms (100 years)"
-            ))
-        })
+    u64::try_from(value).ok().filter(|value| *value <= DURATION_MS).ok_or_else(|| {
+        field.invalid(format!(
+            "{value} ms is no duration: it must be between 0 and {DURATION_MS} ms (100 years)"
+        ))
+    })
 }
 
 /// As [`duration_ms`], where there is one.

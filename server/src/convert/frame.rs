@@ -1,7 +1,8 @@
 //! Frames of a Worker stream.
 
 use dexzd_core::engine::{
-    AttemptProgress, CancelReason, FlowTypeDefinition, Hello, RecoveryInfo, ServerFrame, Snapshot, Task, WorkerFrame,
+    AttemptProgress, CancelReason, FlowTypeDefinition, Hello, RecoveryInfo, ServerFrame, Snapshot, Task,
+    WorkerFrame,
 };
 use dexzd_core::ids::{Epoch, HandoutId, Name};
 use dexzd_proto as proto;
@@ -25,9 +26,7 @@ pub(crate) fn worker_frame(index: usize, frame: proto::WorkerFrame) -> Result<Wo
     let frames = Field::top("frames");
     let field = frames.index(index);
     let kind = frame.kind.ok_or_else(|| {
-        field
-            .child("kind")
-            .invalid("is missing, or of a kind that the server does not know")
+        field.child("kind").invalid("is missing, or of a kind that the server does not know")
     })?;
     Ok(match kind {
         Kind::Hello(hello) => WorkerFrame::Hello(hello_in(field.child("hello"), hello)?),
@@ -62,12 +61,8 @@ pub(crate) fn worker_frame(index: usize, frame: proto::WorkerFrame) -> Result<Wo
                 retry_after_ms: optional_duration_ms(field.child("retry_after_ms"), failed.retry_after_ms)?,
             }
         }
-        Kind::Decline(handout) => WorkerFrame::Decline {
-            handout: handout_in(handout),
-        },
-        Kind::ReturnUnused(handout) => WorkerFrame::Return {
-            handout: handout_in(handout),
-        },
+        Kind::Decline(handout) => WorkerFrame::Decline { handout: handout_in(handout) },
+        Kind::ReturnUnused(handout) => WorkerFrame::Return { handout: handout_in(handout) },
         Kind::StopTaking(_) => WorkerFrame::StopTaking,
         Kind::Pong(_) => WorkerFrame::Pong,
     })
@@ -98,17 +93,11 @@ fn handout_of(field: Field<'_>, handout: Option<proto::HandoutId>) -> Checked<Ha
 }
 
 fn handout_in(handout: proto::HandoutId) -> HandoutId {
-    HandoutId {
-        epoch: Epoch(handout.epoch),
-        counter: handout.counter,
-    }
+    HandoutId { epoch: Epoch(handout.epoch), counter: handout.counter }
 }
 
 fn handout_out(handout: HandoutId) -> proto::HandoutId {
-    proto::HandoutId {
-        epoch: handout.epoch.0,
-        counter: handout.counter,
-    }
+    proto::HandoutId { epoch: handout.epoch.0, counter: handout.counter }
 }
 
 pub(crate) fn server_frame(frame: &ServerFrame) -> proto::ServerFrame {
@@ -120,10 +109,9 @@ pub(crate) fn server_frame(frame: &ServerFrame) -> proto::ServerFrame {
                 handout: Some(handout_out(*handout)),
                 reason: cancel_reason_out(*reason).into(),
             }),
-            ServerFrame::Settled { handout, accepted } => Kind::Settled(Settled {
-                handout: Some(handout_out(*handout)),
-                accepted: *accepted,
-            }),
+            ServerFrame::Settled { handout, accepted } => {
+                Kind::Settled(Settled { handout: Some(handout_out(*handout)), accepted: *accepted })
+            }
             ServerFrame::Ping => Kind::Ping(Ping {}),
             ServerFrame::Refused { message } => Kind::Refused(message.to_string()),
         }),

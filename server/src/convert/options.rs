@@ -1,7 +1,8 @@
 //! Step options, which travel with the movement.
 
 use dexzd_core::engine::{
-    Load, MethodOptions, Movement, Recovery, RetryPolicy, StepOptions, TimeoutHandlerOptions, WaitForFailurePolicy,
+    Load, MethodOptions, Movement, Recovery, RetryPolicy, StepOptions, TimeoutHandlerOptions,
+    WaitForFailurePolicy,
 };
 use dexzd_core::ids::Name;
 use dexzd_proto as proto;
@@ -25,14 +26,8 @@ pub(super) fn movement_out(movement: &Movement) -> proto::Movement {
     }
 }
 
-fn optional_step_options(
-    field: Field<'_>,
-    options: Option<proto::StepOptions>,
-) -> Checked<StepOptions> {
-    options.map_or_else(
-        || Ok(StepOptions::default()),
-        |options| step_options_in(field, options),
-    )
+fn optional_step_options(field: Field<'_>, options: Option<proto::StepOptions>) -> Checked<StepOptions> {
+    options.map_or_else(|| Ok(StepOptions::default()), |options| step_options_in(field, options))
 }
 
 fn step_options_in(field: Field<'_>, options: proto::StepOptions) -> Checked<StepOptions> {
@@ -64,18 +59,12 @@ fn step_options_out(options: &StepOptions) -> proto::StepOptions {
             WaitForFailurePolicy::Proceed => proto::WaitForFailurePolicy::Proceed,
         }
         .into(),
-        recovery: options
-            .recovery
-            .as_deref()
-            .map(|recovery| Box::new(recovery_out(recovery))),
+        recovery: options.recovery.as_deref().map(|recovery| Box::new(recovery_out(recovery))),
         skip_wait_for: options.skip_wait_for,
     }
 }
 
-fn recovery_in(
-    field: Field<'_>,
-    recovery: Option<proto::Recovery>,
-) -> Checked<Option<Box<Recovery>>> {
+fn recovery_in(field: Field<'_>, recovery: Option<proto::Recovery>) -> Checked<Option<Box<Recovery>>> {
     let Some(recovery) = recovery else {
         return Ok(None);
     };
@@ -92,10 +81,7 @@ fn recovery_out(recovery: &Recovery) -> proto::Recovery {
     }
 }
 
-fn method_options_in(
-    field: Field<'_>,
-    options: Option<proto::MethodOptions>,
-) -> Checked<MethodOptions> {
+fn method_options_in(field: Field<'_>, options: Option<proto::MethodOptions>) -> Checked<MethodOptions> {
     let Some(options) = options else {
         return Ok(MethodOptions::default());
     };
@@ -111,10 +97,7 @@ fn method_options_out(options: &MethodOptions) -> proto::MethodOptions {
     proto::MethodOptions {
         timeout_ms: options.timeout_ms.map(milliseconds_out),
         retry: options.retry.as_ref().map(retry_out),
-        durability: options
-            .durability
-            .map_or(proto::Durability::Unspecified, durability_out)
-            .into(),
+        durability: options.durability.map_or(proto::Durability::Unspecified, durability_out).into(),
         loads: options.loads.iter().map(load_out).collect(),
     }
 }
@@ -160,7 +143,9 @@ fn load_in(field: Field<'_>, load: proto::Load) -> Checked<Load> {
         Some(Kind::AttributeMap(name)) => Load::AttributeMap(Name::from(name)),
         Some(Kind::Channel(key)) => Load::Channel(key_in(field, key)?),
         Some(Kind::ChannelMap(name)) => Load::ChannelMap(Name::from(name)),
-        None => return Err(field.child("kind").invalid("is missing, or of a kind that the server does not know")),
+        None => {
+            return Err(field.child("kind").invalid("is missing, or of a kind that the server does not know"));
+        }
     })
 }
 

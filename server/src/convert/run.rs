@@ -1,8 +1,8 @@
 //! A run as it is shown: summary, state, result.
 
 use dexzd_core::engine::{
-    ActiveStepSearch, ErrorCategory, FlowError, FlowOutput, FlowResult, FlowStatus, Phase, RunState, StepState,
-    Summary, TimerState,
+    ActiveStepSearch, ErrorCategory, FlowError, FlowOutput, FlowResult, FlowStatus, Phase, RunState,
+    StepState, Summary, TimerState,
 };
 use dexzd_proto as proto;
 
@@ -40,10 +40,7 @@ pub(super) fn flow_error_out(error: &FlowError) -> proto::FlowError {
 }
 
 pub(super) fn output_out(output: &FlowOutput) -> proto::FlowOutput {
-    proto::FlowOutput {
-        step: Some(step_out(&output.step)),
-        value: output.value.as_ref().map(value_out),
-    }
+    proto::FlowOutput { step: Some(step_out(&output.step)), value: output.value.as_ref().map(value_out) }
 }
 
 pub(super) fn result_out(result: &FlowResult) -> proto::FlowResult {

@@ -6,8 +6,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::{decision, field::Field, options, value};
 use super::*;
+use super::{decision, field::Field, options, value};
 
 fn name() -> impl Strategy<Value = Name> {
     "[a-zA-Z$ü/ ]{0,6}".prop_map(Name::from)
@@ -75,20 +75,19 @@ fn method_options() -> impl Strategy<Value = MethodOptions> {
 }
 
 fn step_options() -> impl Strategy<Value = StepOptions> {
-    let flat =
-        (method_options(), method_options(), option::of(milliseconds()), any::<bool>(), any::<bool>())
-            .prop_map(|(wait_for, execute, heartbeat_timeout_ms, proceed, skip_wait_for)| StepOptions {
-                wait_for,
-                execute,
-                heartbeat_timeout_ms,
-                wait_for_failure: if proceed {
-                    WaitForFailurePolicy::Proceed
-                } else {
-                    WaitForFailurePolicy::FailFlow
-                },
-                recovery: None,
-                skip_wait_for,
-            });
+    let flat = (method_options(), method_options(), option::of(milliseconds()), any::<bool>(), any::<bool>())
+        .prop_map(|(wait_for, execute, heartbeat_timeout_ms, proceed, skip_wait_for)| StepOptions {
+            wait_for,
+            execute,
+            heartbeat_timeout_ms,
+            wait_for_failure: if proceed {
+                WaitForFailurePolicy::Proceed
+            } else {
+                WaitForFailurePolicy::FailFlow
+            },
+            recovery: None,
+            skip_wait_for,
+        });
     flat.prop_recursive(3, 4, 1, |inner| {
         (inner.clone(), name(), inner).prop_map(|(outer, step_type, options)| StepOptions {
             recovery: Some(Box::new(Recovery { step_type, options })),
@@ -98,8 +97,11 @@ fn step_options() -> impl Strategy<Value = StepOptions> {
 }
 
 fn movement() -> impl Strategy<Value = Movement> {
-    (name(), option::of(value()), step_options())
-        .prop_map(|(step_type, input, options)| Movement { step_type, input, options })
+    (name(), option::of(value()), step_options()).prop_map(|(step_type, input, options)| Movement {
+        step_type,
+        input,
+        options,
+    })
 }
 
 fn decision() -> impl Strategy<Value = Decision> {
@@ -244,8 +246,7 @@ fn bad_input_of_a_start_is_refused_with_its_field() {
         (
             |r| {
                 let options = proto::StepOptions { heartbeat_timeout_ms: Some(-1), ..Default::default() };
-                let recovery =
-                    proto::Recovery { step_type: "R".into(), options: Some(Box::new(options)) };
+                let recovery = proto::Recovery { step_type: "R".into(), options: Some(Box::new(options)) };
                 self::options(r).recovery = Some(Box::new(recovery));
             },
             "start.options.recovery.options.heartbeat_timeout_ms",
@@ -377,22 +378,16 @@ fn bad_frames_are_refused_with_their_field() {
         refused(wait_done(Some(proto::Wait { kind, conditions: Vec::new(), groups }))),
         "frames[2].wait_for_done.wait.groups"
     );
-    let done = |decision, effects| {
-        Some(Kind::ExecuteDone(ExecuteDone { handout: handout(), decision, effects }))
-    };
+    let done =
+        |decision, effects| Some(Kind::ExecuteDone(ExecuteDone { handout: handout(), decision, effects }));
     assert_eq!(refused(done(None, None)), "frames[2].execute_done.decision");
-    assert_eq!(
-        refused(done(Some(proto::Decision::default()), None)),
-        "frames[2].execute_done.decision.kind"
-    );
+    assert_eq!(refused(done(Some(proto::Decision::default()), None)), "frames[2].execute_done.decision.kind");
     let dead_end = proto::Decision {
         kind: Some(proto::decision::Kind::DeadEnd(proto::decision::DeadEnd {})),
         ..Default::default()
     };
-    let deletions = vec![proto::MessageDeletion {
-        channel: Some(proto::Key::default()),
-        message_id: "no".into(),
-    }];
+    let deletions =
+        vec![proto::MessageDeletion { channel: Some(proto::Key::default()), message_id: "no".into() }];
     assert_eq!(
         refused(done(Some(dead_end), Some(proto::Effects { deletions, ..Default::default() }))),
         "frames[2].execute_done.effects.deletions[0].message_id"
@@ -401,10 +396,7 @@ fn bad_frames_are_refused_with_their_field() {
         Some(Kind::Failed(Failed { handout: handout(), failure, non_retryable: false, retry_after_ms }))
     };
     assert_eq!(refused(failed(None, None)), "frames[2].failed.failure");
-    assert_eq!(
-        refused(failed(Some(proto::Failure::default()), Some(-1))),
-        "frames[2].failed.retry_after_ms"
-    );
+    assert_eq!(refused(failed(Some(proto::Failure::default()), Some(-1))), "frames[2].failed.retry_after_ms");
 }
 
 #[test]
@@ -436,9 +428,7 @@ fn ids_are_shown_as_they_are_read() {
 fn an_answer_of_another_kind_is_a_fault_of_the_server() {
     assert_eq!(
         started(Answer::Done),
-        Err(CallError::Internal {
-            detail: Name::new("the engine gave StartFlow an answer of another kind")
-        })
+        Err(CallError::Internal { detail: Name::new("the engine gave StartFlow an answer of another kind") })
     );
     assert!(done(Answer::StepCompleted).is_err());
     assert!(page(Answer::Done).is_err());

@@ -1,8 +1,8 @@
 //! Values, keys, Attributes, Channels: the smallest words of the protocol.
 
 use dexzd_core::engine::{
-    AttributeEntry, AttributeValue, AttributeWrite, Failure, Key, Lineage, MessageDeletion, Method, NamedValue,
-    Publication, Value,
+    AttributeEntry, AttributeValue, AttributeWrite, Failure, Key, Lineage, MessageDeletion, Method,
+    NamedValue, Publication, Value,
 };
 use dexzd_core::engine::{ChannelMessages, ChannelSize, Durability, Message};
 use dexzd_core::ids::{Blob, Name, StepExecutionId};
@@ -11,24 +11,15 @@ use dexzd_proto as proto;
 use super::field::{Checked, Field, known, message_id, required};
 
 pub(super) fn value_in(value: proto::Value) -> Value {
-    Value {
-        encoding: Name::from(value.encoding),
-        data: Blob::from(value.data),
-    }
+    Value { encoding: Name::from(value.encoding), data: Blob::from(value.data) }
 }
 
 pub(super) fn value_out(value: &Value) -> proto::Value {
-    proto::Value {
-        encoding: value.encoding.to_string(),
-        data: value.data.to_vec(),
-    }
+    proto::Value { encoding: value.encoding.to_string(), data: value.data.to_vec() }
 }
 
 pub(super) fn key_in(_: Field<'_>, key: proto::Key) -> Checked<Key> {
-    Ok(Key {
-        name: Name::from(key.name),
-        instance: key.instance.map(Name::from),
-    })
+    Ok(Key { name: Name::from(key.name), instance: key.instance.map(Name::from) })
 }
 
 /// A key that must be there.
@@ -37,17 +28,11 @@ pub(super) fn key_required(field: Field<'_>, key: Option<proto::Key>) -> Checked
 }
 
 pub(super) fn key_out(key: &Key) -> proto::Key {
-    proto::Key {
-        name: key.name.to_string(),
-        instance: key.instance.as_deref().map(str::to_owned),
-    }
+    proto::Key { name: key.name.to_string(), instance: key.instance.as_deref().map(str::to_owned) }
 }
 
 /// An Attribute write; no value, or one without a kind, deletes.
-pub(super) fn attribute_write_in(
-    field: Field<'_>,
-    entry: proto::AttributeEntry,
-) -> Checked<AttributeWrite> {
+pub(super) fn attribute_write_in(field: Field<'_>, entry: proto::AttributeEntry) -> Checked<AttributeWrite> {
     use proto::attribute_value::Kind;
     Ok(AttributeWrite {
         key: key_required(field.child("key"), entry.key)?,
@@ -85,16 +70,10 @@ pub(super) fn attribute_write_out(write: &AttributeWrite) -> proto::AttributeEnt
 }
 
 pub(super) fn attribute_entry_out(entry: &AttributeEntry) -> proto::AttributeEntry {
-    proto::AttributeEntry {
-        key: Some(key_out(&entry.key)),
-        value: Some(attribute_value_out(&entry.value)),
-    }
+    proto::AttributeEntry { key: Some(key_out(&entry.key)), value: Some(attribute_value_out(&entry.value)) }
 }
 
-pub(super) fn publication_in(
-    field: Field<'_>,
-    publication: proto::Publication,
-) -> Checked<Publication> {
+pub(super) fn publication_in(field: Field<'_>, publication: proto::Publication) -> Checked<Publication> {
     Ok(Publication {
         channel: key_required(field.child("channel"), publication.channel)?,
         value: value_in(required(field.child("value"), publication.value)?),
@@ -116,16 +95,10 @@ pub(super) fn named_value_in(field: Field<'_>, named: proto::NamedValue) -> Chec
 }
 
 pub(super) fn named_value_out(named: &NamedValue) -> proto::NamedValue {
-    proto::NamedValue {
-        name: named.name.to_string(),
-        value: Some(value_out(&named.value)),
-    }
+    proto::NamedValue { name: named.name.to_string(), value: Some(value_out(&named.value)) }
 }
 
-pub(super) fn deletion_in(
-    field: Field<'_>,
-    deletion: proto::MessageDeletion,
-) -> Checked<MessageDeletion> {
+pub(super) fn deletion_in(field: Field<'_>, deletion: proto::MessageDeletion) -> Checked<MessageDeletion> {
     Ok(MessageDeletion {
         channel: key_required(field.child("channel"), deletion.channel)?,
         message: message_id(field.child("message_id"), &deletion.message_id)?,
@@ -151,28 +124,16 @@ pub(super) fn messages_out(messages: &ChannelMessages) -> proto::ChannelMessages
 }
 
 pub(super) fn channel_size_out(size: &ChannelSize) -> proto::ChannelSize {
-    proto::ChannelSize {
-        channel: Some(key_out(&size.channel)),
-        size: size.size,
-    }
+    proto::ChannelSize { channel: Some(key_out(&size.channel)), size: size.size }
 }
 
-pub(super) fn step_in(
-    field: Field<'_>,
-    step: Option<proto::StepExecutionId>,
-) -> Checked<StepExecutionId> {
+pub(super) fn step_in(field: Field<'_>, step: Option<proto::StepExecutionId>) -> Checked<StepExecutionId> {
     let step = required(field, step)?;
-    Ok(StepExecutionId {
-        step_type: Name::from(step.step_type),
-        number: step.number,
-    })
+    Ok(StepExecutionId { step_type: Name::from(step.step_type), number: step.number })
 }
 
 pub(super) fn step_out(step: &StepExecutionId) -> proto::StepExecutionId {
-    proto::StepExecutionId {
-        step_type: step.step_type.to_string(),
-        number: step.number,
-    }
+    proto::StepExecutionId { step_type: step.step_type.to_string(), number: step.number }
 }
 
 /// None where unspecified: inherit.

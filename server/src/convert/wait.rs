@@ -13,7 +13,9 @@ pub(super) fn wait_in(field: Field<'_>, wait: proto::Wait) -> Checked<Wait> {
     let kind_field = field.child("kind");
     let kind: Kind = known(kind_field, wait.kind)?;
     if kind != Kind::AnyCombinationOf && !wait.groups.is_empty() {
-        return Err(field.child("groups").invalid("groups belong to ANY_COMBINATION_OF only: leave them out"));
+        return Err(field
+            .child("groups")
+            .invalid("groups belong to ANY_COMBINATION_OF only: leave them out"));
     }
     Ok(Wait {
         kind: match kind {
@@ -23,9 +25,8 @@ pub(super) fn wait_in(field: Field<'_>, wait: proto::Wait) -> Checked<Wait> {
             Kind::AllOf => WaitKind::AllOf,
             Kind::AnyOf => WaitKind::AnyOf,
             Kind::AnyCombinationOf => {
-                let group = |group: proto::wait::Group| {
-                    group.condition_ids.into_iter().map(Name::from).collect()
-                };
+                let group =
+                    |group: proto::wait::Group| group.condition_ids.into_iter().map(Name::from).collect();
                 WaitKind::AnyCombinationOf(wait.groups.into_iter().map(group).collect())
             }
         },
@@ -41,17 +42,12 @@ pub(super) fn wait_out(wait: &Wait) -> proto::Wait {
         WaitKind::AllOf => (Kind::AllOf, Vec::new()),
         WaitKind::AnyOf => (Kind::AnyOf, Vec::new()),
         WaitKind::AnyCombinationOf(groups) => {
-            let group = |ids: &Vec<Name>| Group {
-                condition_ids: ids.iter().map(ToString::to_string).collect(),
-            };
+            let group =
+                |ids: &Vec<Name>| Group { condition_ids: ids.iter().map(ToString::to_string).collect() };
             (Kind::AnyCombinationOf, groups.iter().map(group).collect())
         }
     };
-    proto::Wait {
-        kind: kind.into(),
-        conditions: wait.conditions.iter().map(condition_out).collect(),
-        groups,
-    }
+    proto::Wait { kind: kind.into(), conditions: wait.conditions.iter().map(condition_out).collect(), groups }
 }
 
 fn condition_in(field: Field<'_>, condition: proto::Condition) -> Checked<Condition> {
@@ -65,12 +61,11 @@ fn condition_in(field: Field<'_>, condition: proto::Condition) -> Checked<Condit
             at_least: channel.at_least,
             at_most: channel.at_most,
         },
-        None => return Err(field.child("kind").invalid("is missing, or of a kind that the server does not know")),
+        None => {
+            return Err(field.child("kind").invalid("is missing, or of a kind that the server does not know"));
+        }
     };
-    Ok(Condition {
-        id: condition.condition_id.map(Name::from),
-        kind,
-    })
+    Ok(Condition { id: condition.condition_id.map(Name::from), kind })
 }
 
 fn condition_out(condition: &Condition) -> proto::Condition {
@@ -78,14 +73,10 @@ fn condition_out(condition: &Condition) -> proto::Condition {
     proto::Condition {
         condition_id: condition.id.as_deref().map(str::to_owned),
         kind: Some(match &condition.kind {
-            ConditionKind::Timer { duration_ms } => Kind::Timer(Timer {
-                duration_ms: milliseconds_out(*duration_ms),
-            }),
-            ConditionKind::Channel {
-                channel,
-                at_least,
-                at_most,
-            } => Kind::Channel(Channel {
+            ConditionKind::Timer { duration_ms } => {
+                Kind::Timer(Timer { duration_ms: milliseconds_out(*duration_ms) })
+            }
+            ConditionKind::Channel { channel, at_least, at_most } => Kind::Channel(Channel {
                 channel: Some(key_out(channel)),
                 at_least: *at_least,
                 at_most: *at_most,
@@ -99,9 +90,9 @@ pub(super) fn condition_result_out(result: &ConditionResult) -> proto::Condition
     proto::ConditionResult {
         kind: Some(match result {
             ConditionResult::Timer { fired } => Kind::Timer(Timer { fired: *fired }),
-            ConditionResult::Channel { values } => Kind::Channel(Channel {
-                values: values.iter().map(value_out).collect(),
-            }),
+            ConditionResult::Channel { values } => {
+                Kind::Channel(Channel { values: values.iter().map(value_out).collect() })
+            }
         }),
     }
 }

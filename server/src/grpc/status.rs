@@ -67,11 +67,9 @@ pub(super) fn call_error(error: &CallError) -> Status {
             SubStatus::ChannelMessageNotFound,
             format!("the message {message} was consumed or deleted, or never existed"),
         ),
-        CallError::TimerNotFound => (
-            Code::NotFound,
-            SubStatus::TimerNotFound,
-            "the Step waits and has no such timer".to_owned(),
-        ),
+        CallError::TimerNotFound => {
+            (Code::NotFound, SubStatus::TimerNotFound, "the Step waits and has no such timer".to_owned())
+        }
         CallError::StepNotCompleted => (
             Code::FailedPrecondition,
             SubStatus::StepNotCompleted,

@@ -394,10 +394,7 @@ async fn a_malformed_frame_ends_its_stream_with_the_field_named() {
         .expect("open");
     let last = stream.message().await.expect("open").expect("a batch");
     let expected = "frames[1].kind: is missing, or of a kind that the server does not know";
-    assert_eq!(
-        last.frames[0].kind,
-        Some(proto::server_frame::Kind::Refused(expected.to_owned()))
-    );
+    assert_eq!(last.frames[0].kind, Some(proto::server_frame::Kind::Refused(expected.to_owned())));
     let status = stream.message().await.expect_err("the stream is refused");
     assert_eq!((status.code(), &*detail(&status).field), (Code::InvalidArgument, "frames[1].kind"));
     assert_eq!(house.frames.recv().await, Some(WorkerFrame::Pong));
@@ -455,6 +452,11 @@ async fn reflection_lists_all_services() {
     names.sort();
     assert_eq!(
         names,
-        ["dex.FlowService", "dex.WorkerTaskService", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"]
+        [
+            "dex.FlowService",
+            "dex.WorkerTaskService",
+            "grpc.health.v1.Health",
+            "grpc.reflection.v1.ServerReflection"
+        ]
     );
 }

@@ -17,9 +17,9 @@ use tokio::time::Sleep;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::Backend;
 use super::backend::{FrameSink, WorkerConnection};
 use super::status::{call_error, unavailable};
-use super::Backend;
 use crate::convert;
 
 /// Frames gathered into one message: a burst costs one message, a quiet stream waits for nobody.

@@ -37,7 +37,7 @@ pub(super) fn node(event: &NodeEvent) {
         NodeEvent::RoleChanged { role, epoch } => {
             let epoch = epoch.map(|epoch| epoch.0);
             match role {
-                Role::Active => info!(role = role.label(), epoch, "serving"),
+                Role::Active => info!(epoch, "now active: serving"),
                 Role::Waiting
                 | Role::Outwaiting
                 | Role::Raising
@@ -51,7 +51,7 @@ pub(super) fn node(event: &NodeEvent) {
                 | Role::Closing
                 | Role::Abandoning
                 | Role::Releasing
-                | Role::Stopped => info!(role = role.label(), epoch, "role"),
+                | Role::Stopped => info!(epoch, "now {}", role.label()),
             }
         }
         NodeEvent::Candidate(event) => candidate(event),

@@ -150,10 +150,10 @@ impl Metrics {
         };
         metrics.register(&mut registry);
         for role in Role::ALL {
-            metrics.role.get_or_create(&RoleLabels { role: role.label() });
+            let _ = metrics.role.get_or_create(&RoleLabels { role: role.label() });
         }
         for reason in STOP_REASONS {
-            metrics.stop_reason.get_or_create(&ReasonLabels { reason: reason.label() });
+            let _ = metrics.stop_reason.get_or_create(&ReasonLabels { reason: reason.label() });
         }
         Self { registry, ..metrics }
     }
@@ -165,7 +165,11 @@ impl Metrics {
             Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
         );
         registry.register("role", "1 for the role of this process, 0 for every other", self.role.clone());
-        registry.register("epoch", "The epoch of this process's lease; 0 while it has none", self.epoch.clone());
+        registry.register(
+            "epoch",
+            "The epoch of this process's lease; 0 while it has none",
+            self.epoch.clone(),
+        );
         registry.register(
             "stop_reason",
             "1 once this process stops for this reason (D-32)",
@@ -219,7 +223,11 @@ impl Metrics {
             "Failed tries to renew the lease",
             self.renewal_failures.clone(),
         );
-        registry.register("lease_in_doubt", "1 while the lease is in doubt (D-1)", self.lease_in_doubt.clone());
+        registry.register(
+            "lease_in_doubt",
+            "1 while the lease is in doubt (D-1)",
+            self.lease_in_doubt.clone(),
+        );
         registry.register(
             "local_store_flush_seconds",
             "How long the local store took to reach the disk",
@@ -237,7 +245,7 @@ impl Metrics {
         );
         let hot_standby_state = Family::<StateLabels, Gauge>::default();
         for state in HOT_STANDBY_STATES {
-            hot_standby_state.get_or_create(&StateLabels { state });
+            let _ = hot_standby_state.get_or_create(&StateLabels { state });
         }
         registry.register(
             "hot_standby_state",

@@ -39,10 +39,8 @@ fn events_become_counters() {
     metrics.engine(&EngineEvent::FlowStarted { flow_type: flow_type() });
     metrics.engine(&EngineEvent::FlowStarted { flow_type: flow_type() });
     metrics.engine(&EngineEvent::FlowClosed { flow_type: flow_type(), status: FlowStatus::Completed });
-    metrics.engine(&EngineEvent::AttemptEnded {
-        step_type: Name::new("Pay"),
-        outcome: AttemptOutcome::Retried,
-    });
+    metrics
+        .engine(&EngineEvent::AttemptEnded { step_type: Name::new("Pay"), outcome: AttemptOutcome::Retried });
     metrics.engine(&EngineEvent::WorkerConnected { worker: Name::new("w"), slots: 4 });
     metrics.shell(&ShellEvent::Committed {
         position: Position(9),

@@ -1,0 +1,272 @@
+//! Starting the binary, listening to it, ending it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A process that has not said "ready" or ended by then hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How a process ended, and everything that it said on stderr.
+#[derive(Debug)]
+pub struct Ended {
+    /// None: by a signal.
+    pub code: Option<i32>,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// The last words.
+    pub fn last_line(&self) -> &str {
+        self.stderr.lines().last().unwrap_or_default()
+    }
+}
+
+/// A running server.
+pub struct Server {
+    child: Option<Child>,
+    stderr: Option<JoinHandle<String>>,
+    /// `127.0.0.1:port`.
+    pub api: String,
+    metrics: String,
+}
+
+/// A way to start the binary.
+pub struct Start {
+    arguments: Vec<String>,
+    ignore_file_size_signal: bool,
+}
+
+impl Start {
+    /// `dex-server-zd dev` in this directory, on a port of its own.
+    pub fn dev(data_dir: &Path) -> Self {
+        Self::profile("dev", data_dir)
+    }
+
+    /// `dex-server-zd PROFILE` in this directory, on a port of its own.
+    pub fn profile(profile: &str, data_dir: &Path) -> Self {
+        let start = Self { arguments: vec![profile.to_owned()], ignore_file_size_signal: false };
+        start.with(&["--data-dir", data_dir.to_str().expect("a plain path")])
+    }
+
+    /// Further arguments.
+    pub fn with(mut self, arguments: &[&str]) -> Self {
+        self.arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        self
+    }
+
+    /// With this configuration, written beside the data directory.
+    pub fn config(self, yaml: &str) -> Self {
+        let data_dir = PathBuf::from(&self.arguments[2]);
+        let path = data_dir.with_extension("yaml");
+        std::fs::write(&path, yaml).expect("the parent exists");
+        self.with(&["--config", path.to_str().expect("a plain path")])
+    }
+
+    /// A write beyond a limit on the file size is an error and no signal, as on a full disk.
+    pub fn ignoring_file_size_signal(mut self) -> Self {
+        self.ignore_file_size_signal = true;
+        self
+    }
+
+    /// Until it is ready.
+    pub fn ready(self) -> Server {
+        let port = free_port();
+        self.ready_at(&format!("127.0.0.1:{port}"))
+    }
+
+    /// Until it is ready on this address.
+    pub fn ready_at(self, api: &str) -> Server {
+        match self.with(&["--listen", api]).spawn() {
+            Ok(server) => server,
+            Err(ended) => panic!("the server did not start: {ended:?}"),
+        }
+    }
+
+    /// Until it has refused to start.
+    pub fn refused(self) -> Ended {
+        let listen = if self.arguments.iter().any(|argument| argument == "--listen") {
+            Vec::new()
+        } else {
+            vec!["--listen", "127.0.0.1:0"]
+        };
+        match self.with(&listen).spawn() {
+            Ok(server) => panic!("it started, on {}", server.api),
+            Err(ended) => ended,
+        }
+    }
+
+    fn command(&self) -> Command {
+        let binary = env!("CARGO_BIN_EXE_dex-server-zd");
+        if !self.ignore_file_size_signal {
+            return Command::new(binary);
+        }
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", binary]);
+        shell
+    }
+
+    fn spawn(self) -> Result<Server, Ended> {
+        let mut child = self
+            .command()
+            .args(&self.arguments)
+            .env("DEX_LOG", "info")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary was built");
+        let stdout = child.stdout.take().expect("piped");
+        let mut pipe = child.stderr.take().expect("piped");
+        let stderr = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = pipe.read_to_string(&mut text);
+            text
+        });
+        let (said, ready) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = said.send(line);
+            }
+        });
+        let mut server = Server {
+            child: Some(child),
+            stderr: Some(stderr),
+            api: String::new(),
+            metrics: String::new(),
+        };
+        loop {
+            match ready.recv_timeout(PATIENCE) {
+                Ok(line) if line.starts_with("ready ") => {
+                    server.api = field(&line, "api=");
+                    server.metrics = field(&line, "metrics=http://").replace("/metrics", "");
+                    return Ok(server);
+                }
+                Ok(_) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(server.wait()),
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("neither ready nor ended: {:?}", server.kill()),
+            }
+        }
+    }
+}
+
+fn field(line: &str, name: &str) -> String {
+    let found = line.split_whitespace().find_map(|word| word.strip_prefix(name));
+    found.unwrap_or_else(|| panic!("no {name} in {line:?}")).to_owned()
+}
+
+impl Server {
+    fn pid(&self) -> Pid {
+        Pid::from_child(self.child.as_ref().expect("not ended"))
+    }
+
+    /// SIGKILL.
+    pub fn kill(mut self) -> Ended {
+        self.signal(Signal::KILL);
+        self.wait()
+    }
+
+    /// SIGTERM, and the end that follows.
+    pub fn terminate(mut self) -> Ended {
+        self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// One signal.
+    pub fn signal(&mut self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("it runs");
+    }
+
+    /// Whether it has not ended yet.
+    pub fn is_running(&mut self) -> bool {
+        self.child.as_mut().expect("not ended").try_wait().expect("its own child").is_none()
+    }
+
+    /// From now on no file can be written beyond so many bytes: to the process the disk is full.
+    pub fn limit_file_size(&self, bytes: u64) {
+        let limit = rustix::process::Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        rustix::process::prlimit(Some(self.pid()), rustix::process::Resource::Fsize, limit).expect("its own child");
+    }
+
+    /// The end, whatever brings it.
+    pub fn wait(&mut self) -> Ended {
+        let status = self.child.take().expect("not ended").wait().expect("its own child");
+        let stderr = self.stderr.take().expect("not ended").join().expect("no panic");
+        Ended { code: status.code(), stderr }
+    }
+
+    /// The page of metrics.
+    pub fn metrics(&self) -> String {
+        let mut connection = TcpStream::connect(&self.metrics).expect("it listens");
+        write!(connection, "GET /metrics HTTP/1.0\r\nHost: test\r\n\r\n").expect("open");
+        let mut page = String::new();
+        connection.read_to_string(&mut page).expect("text");
+        page
+    }
+
+    /// One series.
+    pub fn metric(&self, series: &str) -> u64 {
+        let page = self.metrics();
+        let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {series} in {page}"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A port below those that the operating system gives to outgoing connections, so that it stays free
+/// while a server on it is restarted. Tests of one process get different ones.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let begin = u16::try_from(std::process::id() % 9_000).expect("below 9,000") + 20_000;
+    loop {
+        let port = begin + NEXT.fetch_add(1, Ordering::Relaxed) % 2_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// A directory that goes away with the test; the data directory is inside, so that files can lie beside.
+pub struct Home {
+    folder: tempfile::TempDir,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+}
+
+/// Every file below a folder with its content.
+pub fn content(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("readable").path();
+        if path.is_dir() {
+            files.extend(content(&path));
+        } else {
+            files.push((path.clone(), std::fs::read(&path).expect("readable")));
+        }
+    }
+    files.sort();
+    files
+}

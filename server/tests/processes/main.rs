@@ -1,0 +1,12 @@
+//! Tests with real processes: the binary, its files, its signals, its last words.
+//!
+//! They know nothing of features: whatever local store the binary was built with is the one under test.
+
+mod damage;
+mod disk;
+mod drain;
+mod flows;
+mod harness;
+mod input;
+mod kill;
+mod start;
