@@ -144,7 +144,9 @@ fn load_in(field: Field<'_>, load: proto::Load) -> Checked<Load> {
         Some(Kind::Channel(key)) => Load::Channel(key_in(field, key)?),
         Some(Kind::ChannelMap(name)) => Load::ChannelMap(Name::from(name)),
         None => {
-            return Err(field.child("kind").invalid("is missing, or of a kind that the server does not know"));
+            return Err(field
+                .child("kind")
+                .invalid("is missing, or of a kind that the server does not know"));
         }
     })
 }

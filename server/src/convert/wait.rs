@@ -62,7 +62,9 @@ fn condition_in(field: Field<'_>, condition: proto::Condition) -> Checked<Condit
             at_most: channel.at_most,
         },
         None => {
-            return Err(field.child("kind").invalid("is missing, or of a kind that the server does not know"));
+            return Err(field
+                .child("kind")
+                .invalid("is missing, or of a kind that the server does not know"));
         }
     };
     Ok(Condition { id: condition.condition_id.map(Name::from), kind })

@@ -53,9 +53,11 @@ fn refused_untouched(home: &Home, start: Start) -> Ended {
         files.iter().map(|(path, _)| path.clone()).filter(|path| path.extension().is_some()).collect()
     };
     assert_eq!(names(&before), names(&after));
-    for (old, new) in before.iter().filter(|(path, _)| path.extension().is_some()).zip(
-        after.iter().filter(|(path, _)| path.extension().is_some()),
-    ) {
+    for (old, new) in before
+        .iter()
+        .filter(|(path, _)| path.extension().is_some())
+        .zip(after.iter().filter(|(path, _)| path.extension().is_some()))
+    {
         assert!(old.1 == new.1, "{} was changed", old.0.display());
     }
     refused

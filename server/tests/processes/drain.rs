@@ -8,7 +8,7 @@ use dexzd_sdk::prelude::*;
 use rustix::process::Signal;
 
 use super::flows::Slow;
-use super::harness::{Ended, Home, Server, Start, free_port};
+use super::harness::{Ended, Home, Server, Start, connect, free_port};
 
 /// A server with one Flow whose only Step takes so long, once that Step runs.
 async fn running(home: &Home, config: &str, api: &str, takes: Duration) -> (Server, Arc<AtomicU32>) {
@@ -104,9 +104,7 @@ async fn ha_095_an_open_long_poll_ends_unavailable_and_the_sdk_goes_on_with_the_
     let home = Home::new();
     let api = format!("127.0.0.1:{}", free_port());
     let (server, _begun) = running(&home, "", &api, Duration::from_millis(500)).await;
-    let mut raw = dexzd_sdk::proto::flow_service_client::FlowServiceClient::connect(format!("http://{api}"))
-        .await
-        .expect("it serves");
+    let mut raw = dexzd_sdk::proto::flow_service_client::FlowServiceClient::new(connect(&api).await);
     let request = dexzd_sdk::proto::WaitForFlowRequest {
         target: Some(dexzd_sdk::proto::Target { flow_id: "idle".into(), run_id: None }),
         wait_ms: None,

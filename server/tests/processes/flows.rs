@@ -7,12 +7,12 @@ use std::time::Duration;
 use dexzd_sdk::prelude::*;
 
 /// Comes from a client.
-pub const WORD: Channel<String> = Channel::new("word");
+pub(crate) const WORD: Channel<String> = Channel::new("word");
 /// Set by the first Step.
-pub const SEEN: Attribute<String> = Attribute::new("seen");
+pub(crate) const SEEN: Attribute<String> = Attribute::new("seen");
 
 /// Takes a text, waits for a word, completes with both.
-pub struct Relay;
+pub(crate) struct Relay;
 
 impl Flow for Relay {
     const TYPE: &'static str = "Relay";
@@ -24,7 +24,7 @@ impl Flow for Relay {
     }
 }
 
-pub struct Take;
+pub(crate) struct Take;
 
 impl Step for Take {
     const TYPE: &'static str = "Take";
@@ -36,7 +36,7 @@ impl Step for Take {
     }
 }
 
-pub struct Listen;
+pub(crate) struct Listen;
 
 impl WaitingStep for Listen {
     const TYPE: &'static str = "Listen";
@@ -52,7 +52,7 @@ impl WaitingStep for Listen {
     }
 }
 
-pub struct Tell;
+pub(crate) struct Tell;
 
 impl Step for Tell {
     const TYPE: &'static str = "Tell";
@@ -64,9 +64,9 @@ impl Step for Tell {
 }
 
 /// One Step that takes its time and counts how often it was begun.
-pub struct Slow {
-    pub takes: Duration,
-    pub begun: Arc<AtomicU32>,
+pub(crate) struct Slow {
+    pub(crate) takes: Duration,
+    pub(crate) begun: Arc<AtomicU32>,
 }
 
 impl Flow for Slow {
@@ -79,7 +79,7 @@ impl Flow for Slow {
     }
 }
 
-pub struct Work {
+pub(crate) struct Work {
     takes: Duration,
     begun: Arc<AtomicU32>,
 }
@@ -96,7 +96,7 @@ impl Step for Work {
 }
 
 /// A Worker of these Flows, until it is aborted.
-pub fn relay_worker(api: &str) -> tokio::task::JoinHandle<()> {
+pub(crate) fn relay_worker(api: &str) -> tokio::task::JoinHandle<()> {
     let worker = Worker::builder(api).flow(Relay).max_concurrent_tasks(32).build().expect("sound Flows");
     tokio::spawn(async move { worker.run().await.expect("a Worker reconnects") })
 }

@@ -16,54 +16,54 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How a process ended, and everything that it said on stderr.
 #[derive(Debug)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// None: by a signal.
-    pub code: Option<i32>,
-    pub stderr: String,
+    pub(crate) code: Option<i32>,
+    pub(crate) stderr: String,
 }
 
 impl Ended {
     /// The last words.
-    pub fn last_line(&self) -> &str {
+    pub(crate) fn last_line(&self) -> &str {
         self.stderr.lines().last().unwrap_or_default()
     }
 }
 
 /// A running server.
-pub struct Server {
+pub(crate) struct Server {
     child: Option<Child>,
     stderr: Option<JoinHandle<String>>,
     /// `127.0.0.1:port`.
-    pub api: String,
+    pub(crate) api: String,
     metrics: String,
 }
 
 /// A way to start the binary.
-pub struct Start {
+pub(crate) struct Start {
     arguments: Vec<String>,
     ignore_file_size_signal: bool,
 }
 
 impl Start {
     /// `dex-server-zd dev` in this directory, on a port of its own.
-    pub fn dev(data_dir: &Path) -> Self {
+    pub(crate) fn dev(data_dir: &Path) -> Self {
         Self::profile("dev", data_dir)
     }
 
     /// `dex-server-zd PROFILE` in this directory, on a port of its own.
-    pub fn profile(profile: &str, data_dir: &Path) -> Self {
+    pub(crate) fn profile(profile: &str, data_dir: &Path) -> Self {
         let start = Self { arguments: vec![profile.to_owned()], ignore_file_size_signal: false };
         start.with(&["--data-dir", data_dir.to_str().expect("a plain path")])
     }
 
     /// Further arguments.
-    pub fn with(mut self, arguments: &[&str]) -> Self {
+    pub(crate) fn with(mut self, arguments: &[&str]) -> Self {
         self.arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
         self
     }
 
     /// With this configuration, written beside the data directory.
-    pub fn config(self, yaml: &str) -> Self {
+    pub(crate) fn config(self, yaml: &str) -> Self {
         let data_dir = PathBuf::from(&self.arguments[2]);
         let path = data_dir.with_extension("yaml");
         std::fs::write(&path, yaml).expect("the parent exists");
@@ -71,19 +71,19 @@ impl Start {
     }
 
     /// A write beyond a limit on the file size is an error and no signal, as on a full disk.
-    pub fn ignoring_file_size_signal(mut self) -> Self {
+    pub(crate) fn ignoring_file_size_signal(mut self) -> Self {
         self.ignore_file_size_signal = true;
         self
     }
 
     /// Until it is ready.
-    pub fn ready(self) -> Server {
+    pub(crate) fn ready(self) -> Server {
         let port = free_port();
         self.ready_at(&format!("127.0.0.1:{port}"))
     }
 
     /// Until it is ready on this address.
-    pub fn ready_at(self, api: &str) -> Server {
+    pub(crate) fn ready_at(self, api: &str) -> Server {
         match self.with(&["--listen", api]).spawn() {
             Ok(server) => server,
             Err(ended) => panic!("the server did not start: {ended:?}"),
@@ -91,7 +91,7 @@ impl Start {
     }
 
     /// Until it has refused to start.
-    pub fn refused(self) -> Ended {
+    pub(crate) fn refused(self) -> Ended {
         let listen = if self.arguments.iter().any(|argument| argument == "--listen") {
             Vec::new()
         } else {
@@ -136,12 +136,8 @@ impl Start {
                 let _ = said.send(line);
             }
         });
-        let mut server = Server {
-            child: Some(child),
-            stderr: Some(stderr),
-            api: String::new(),
-            metrics: String::new(),
-        };
+        let mut server =
+            Server { child: Some(child), stderr: Some(stderr), api: String::new(), metrics: String::new() };
         loop {
             match ready.recv_timeout(PATIENCE) {
                 Ok(line) if line.starts_with("ready ") => {
@@ -151,7 +147,9 @@ impl Start {
                 }
                 Ok(_) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Err(server.wait()),
-                Err(mpsc::RecvTimeoutError::Timeout) => panic!("neither ready nor ended: {:?}", server.kill()),
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    panic!("neither ready nor ended: {:?}", server.kill())
+                }
             }
         }
     }
@@ -168,42 +166,43 @@ impl Server {
     }
 
     /// SIGKILL.
-    pub fn kill(mut self) -> Ended {
+    pub(crate) fn kill(mut self) -> Ended {
         self.signal(Signal::KILL);
         self.wait()
     }
 
     /// SIGTERM, and the end that follows.
-    pub fn terminate(mut self) -> Ended {
+    pub(crate) fn terminate(mut self) -> Ended {
         self.signal(Signal::TERM);
         self.wait()
     }
 
     /// One signal.
-    pub fn signal(&mut self, signal: Signal) {
+    pub(crate) fn signal(&mut self, signal: Signal) {
         kill_process(self.pid(), signal).expect("it runs");
     }
 
     /// Whether it has not ended yet.
-    pub fn is_running(&mut self) -> bool {
+    pub(crate) fn is_running(&mut self) -> bool {
         self.child.as_mut().expect("not ended").try_wait().expect("its own child").is_none()
     }
 
     /// From now on no file can be written beyond so many bytes: to the process the disk is full.
-    pub fn limit_file_size(&self, bytes: u64) {
+    pub(crate) fn limit_file_size(&self, bytes: u64) {
         let limit = rustix::process::Rlimit { current: Some(bytes), maximum: Some(bytes) };
-        rustix::process::prlimit(Some(self.pid()), rustix::process::Resource::Fsize, limit).expect("its own child");
+        rustix::process::prlimit(Some(self.pid()), rustix::process::Resource::Fsize, limit)
+            .expect("its own child");
     }
 
     /// The end, whatever brings it.
-    pub fn wait(&mut self) -> Ended {
+    pub(crate) fn wait(&mut self) -> Ended {
         let status = self.child.take().expect("not ended").wait().expect("its own child");
         let stderr = self.stderr.take().expect("not ended").join().expect("no panic");
         Ended { code: status.code(), stderr }
     }
 
     /// The page of metrics.
-    pub fn metrics(&self) -> String {
+    pub(crate) fn metrics(&self) -> String {
         let mut connection = TcpStream::connect(&self.metrics).expect("it listens");
         write!(connection, "GET /metrics HTTP/1.0\r\nHost: test\r\n\r\n").expect("open");
         let mut page = String::new();
@@ -212,7 +211,7 @@ impl Server {
     }
 
     /// One series.
-    pub fn metric(&self, series: &str) -> u64 {
+    pub(crate) fn metric(&self, series: &str) -> u64 {
         let page = self.metrics();
         let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {series} in {page}"))
@@ -228,9 +227,15 @@ impl Drop for Server {
     }
 }
 
+/// A plain gRPC connection.
+pub(crate) async fn connect(api: &str) -> tonic::transport::Channel {
+    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{api}")).expect("a URI");
+    endpoint.connect().await.expect("it serves")
+}
+
 /// A port below those that the operating system gives to outgoing connections, so that it stays free
 /// while a server on it is restarted. Tests of one process get different ones.
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let begin = u16::try_from(std::process::id() % 9_000).expect("below 9,000") + 20_000;
     loop {
@@ -242,22 +247,22 @@ pub fn free_port() -> u16 {
 }
 
 /// A directory that goes away with the test; the data directory is inside, so that files can lie beside.
-pub struct Home {
+pub(crate) struct Home {
     folder: tempfile::TempDir,
 }
 
 impl Home {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary directory") }
     }
 
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 }
 
 /// Every file below a folder with its content.
-pub fn content(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+pub(crate) fn content(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("readable").path();

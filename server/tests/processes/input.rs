@@ -12,7 +12,7 @@ use tonic::transport::Channel as Connection;
 use tonic::{Code, Status, Streaming};
 
 use super::flows::{Relay, WORD, relay_worker};
-use super::harness::{Home, Start};
+use super::harness::{Home, Start, connect};
 
 fn refused<T: std::fmt::Debug>(result: Result<T, Status>) -> (Code, String) {
     let status = result.expect_err("bad input");
@@ -104,8 +104,7 @@ async fn bad_input_of_a_start_gets_its_code_and_field_and_writes_nothing() {
     ];
     let home = Home::new();
     let server = Start::dev(&home.data()).ready();
-    let mut client =
-        FlowServiceClient::connect(format!("http://{}", server.api)).await.expect("it serves");
+    let mut client = FlowServiceClient::new(connect(&server.api).await);
     let position = server.metric("dexzd_log_position");
     for (number, (spoil, code, field)) in table.into_iter().enumerate() {
         let mut request = start();
@@ -123,8 +122,7 @@ async fn bad_input_of_a_start_gets_its_code_and_field_and_writes_nothing() {
 async fn bad_input_of_other_calls_gets_its_code_and_field_and_writes_nothing() {
     let home = Home::new();
     let server = Start::dev(&home.data()).ready();
-    let mut client =
-        FlowServiceClient::connect(format!("http://{}", server.api)).await.expect("it serves");
+    let mut client = FlowServiceClient::new(connect(&server.api).await);
     client.start_flow(start()).await.expect("started");
     let position = server.metric("dexzd_log_position");
     let target = || Some(proto::Target { flow_id: "flow".into(), run_id: None });
@@ -139,23 +137,21 @@ async fn bad_input_of_other_calls_gets_its_code_and_field_and_writes_nothing() {
 
     assert_eq!(refused(client.publish_to_channel(publish(Vec::new())).await), invalid("publications"));
     let no_value = vec![proto::Publication { channel: key(), value: None }];
-    assert_eq!(
-        refused(client.publish_to_channel(publish(no_value)).await),
-        invalid("publications[0].value")
-    );
-    let nameless =
-        vec![proto::Publication { channel: Some(proto::Key::default()), value: value(1) }];
+    assert_eq!(refused(client.publish_to_channel(publish(no_value)).await), invalid("publications[0].value"));
+    let nameless = vec![proto::Publication { channel: Some(proto::Key::default()), value: value(1) }];
     assert_eq!(
         refused(client.publish_to_channel(publish(nameless)).await),
         invalid("publications[0].channel.name")
     );
-    let stop = proto::StopFlowRequest { request_id: request_id(), target: target(), kind: 9, reason: String::new() };
+    let stop =
+        proto::StopFlowRequest { request_id: request_id(), target: target(), kind: 9, reason: String::new() };
     assert_eq!(refused(client.stop_flow(stop).await), invalid("kind"));
     let stop = proto::StopFlowRequest { request_id: String::new(), target: target(), ..Default::default() };
     assert_eq!(refused(client.stop_flow(stop).await), invalid("request_id"));
     let skip = proto::SkipTimerRequest { request_id: request_id(), target: target(), timer: None };
     assert_eq!(refused(client.skip_timer(skip).await), invalid("timer"));
-    let writes = proto::WriteAttributesRequest { request_id: request_id(), target: target(), writes: Vec::new() };
+    let writes =
+        proto::WriteAttributesRequest { request_id: request_id(), target: target(), writes: Vec::new() };
     assert_eq!(refused(client.write_attributes(writes).await), invalid("writes"));
     let delete = proto::DeleteChannelMessagesRequest {
         request_id: request_id(),
@@ -247,11 +243,7 @@ async fn bad_frames_end_their_own_stream_only() {
     let worker = relay_worker(&server.api);
     let client = Client::connect(&server.api).await.expect("it serves");
     client.start::<Relay>("relay", &"text".to_owned()).await.expect("started");
-    let connection = Connection::from_shared(format!("http://{}", server.api))
-        .expect("a URI")
-        .connect()
-        .await
-        .expect("it serves");
+    let connection = connect(&server.api).await;
 
     // No hello at all.
     let raw = RawWorker::open(&connection).await;
@@ -294,13 +286,8 @@ async fn bad_frames_end_their_own_stream_only() {
 async fn fd_011_d_044_a_result_for_a_task_of_somebody_else_is_dropped() {
     let home = Home::new();
     let server = Start::dev(&home.data()).ready();
-    let mut client =
-        FlowServiceClient::connect(format!("http://{}", server.api)).await.expect("it serves");
-    let connection = Connection::from_shared(format!("http://{}", server.api))
-        .expect("a URI")
-        .connect()
-        .await
-        .expect("it serves");
+    let mut client = FlowServiceClient::new(connect(&server.api).await);
+    let connection = connect(&server.api).await;
     let mut holder = RawWorker::open(&connection).await;
     holder.say(Some(Frame::Hello(hello("holder", 1))));
     let request = proto::StartFlowRequest {

@@ -43,9 +43,8 @@ async fn kill_under_load(durability: &'static str, kills: u32) {
     let worker = relay_worker(&api);
     let next = Arc::new(AtomicU64::new(0));
     let end = Arc::new(AtomicBool::new(false));
-    let clients: Vec<_> = (0..CLIENTS)
-        .map(|_| tokio::spawn(load(api.clone(), Arc::clone(&next), Arc::clone(&end))))
-        .collect();
+    let clients: Vec<_> =
+        (0..CLIENTS).map(|_| tokio::spawn(load(api.clone(), Arc::clone(&next), Arc::clone(&end)))).collect();
 
     let seed = u64::from(std::process::id());
     println!("moments of the kills from seed {seed}");
