@@ -17,6 +17,25 @@ const EXIT_USAGE: u8 = 2;
 /// The exit status of everything else.
 const EXIT_FAILURE: u8 = 1;
 
+/// Every code of a refusal; each has a page.
+#[cfg(test)]
+const CODES: [&str; 14] = [
+    "usage",
+    "config_refused",
+    "address_unavailable",
+    "io_failed",
+    "data_dir_in_use",
+    "data_dir_unclean",
+    "store_unfit",
+    "store_unavailable",
+    "log_damaged",
+    "newer_format",
+    "foreign_node",
+    "local_store_kind",
+    "local_store_damaged",
+    "local_store_failed",
+];
+
 /// A start that was refused. Nothing was changed that the message does not name.
 #[derive(Debug)]
 pub(crate) struct Refusal {
@@ -90,3 +109,7 @@ fn local_store_code(error: &LocalStoreError) -> &'static str {
         | LocalStoreError::FailedBefore { .. } => "local_store_failed",
     }
 }
+
+#[cfg(test)]
+#[path = "refusal_tests.rs"]
+mod tests;

@@ -107,7 +107,7 @@ impl DataPlane {
                 self.build_engine(end, newest_time);
             }
             StartupOutput::Failed { reason, at, error } => {
-                let what = error.map_or_else(String::new, |error| format!(": {error:?}"));
+                let what = error.map_or_else(String::new, |error| format!(": {error}"));
                 self.fail(reason, format!("opening the log failed at position {at}{what}"));
             }
         }

@@ -13,7 +13,7 @@ use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
 use super::event::{EventSink, ShellEvent};
 use super::local_opener::LocalOpener;
 use super::messages::{ControlSender, DataMessage, DataSender, LogMessage};
-use super::survey;
+use super::survey::{self, Blind};
 use crate::clock::Clock;
 use crate::local::LocalStore;
 use crate::log::{LogStore, TrimOutcome};
@@ -174,7 +174,16 @@ impl LogThread {
 
     /// D-49: what lies beside a missing lease. None: look again later.
     fn survey(&mut self, request: RequestId) {
-        let survey = survey::look(&mut *self.log, &self.node_id);
+        let survey = match survey::look(&mut *self.log, &self.node_id) {
+            Ok(survey) => Some(survey),
+            Err(Blind::Now) => None,
+            Err(Blind::ForGood { position, error }) => {
+                let detail = format!("the log entry at position {position}: {error}");
+                self.events.shell(&ShellEvent::Failure { detail });
+                self.control.send(NodeInput::Failed(StopReason::LogUnreadable));
+                return;
+            }
+        };
         self.control.send(NodeInput::Lease(LeaseInput::Surveyed { request, survey }));
     }
 }

@@ -2,15 +2,28 @@
 
 use dexzd_core::ids::{Epoch, Position};
 use dexzd_core::lease::Survey;
-use dexzd_core::log::{Entry, EntryBody, ListOutcome, ReadEnd};
+use dexzd_core::log::{Entry, EntryBody, EntryError, ListOutcome, ReadEnd};
 
 use crate::log::LogStore;
 
 const RANGE_ENTRIES: u32 = 1_024;
 const RANGE_BYTES: u64 = 4 << 20;
 
-/// Reads the whole log. None: it cannot be read now, or not by this version.
-pub(super) fn look(log: &mut dyn LogStore, node_id: &str) -> Option<Survey> {
+/// Why the log tells nothing.
+pub(super) enum Blind {
+    /// It cannot be read now: asking again may help.
+    Now,
+    /// It cannot be read by this node or this version, however often it is asked.
+    ForGood {
+        /// Where.
+        position: Position,
+        /// Why.
+        error: EntryError,
+    },
+}
+
+/// Reads the whole log.
+pub(super) fn look(log: &mut dyn LogStore, node_id: &str) -> Result<Survey, Blind> {
     let mut survey = Survey::default();
     let mut from = first_after(log, Position(0))?;
     while let Some(position) = from {
@@ -18,7 +31,8 @@ pub(super) fn look(log: &mut dyn LogStore, node_id: &str) -> Option<Survey> {
         let (entries, then) = log.read(position, RANGE_ENTRIES, RANGE_BYTES);
         let mut next = position;
         for bytes in &entries {
-            let (entry, _) = Entry::decode(bytes, node_id).ok()?;
+            let (entry, _) =
+                Entry::decode(bytes, node_id).map_err(|error| Blind::ForGood { position: next, error })?;
             survey.highest_epoch = Epoch(survey.highest_epoch.0.max(entry.origin.epoch.0));
             if let EntryBody::Fence { lease_duration_ms } = entry.body {
                 survey.fence_duration_ms = Some(lease_duration_ms);
@@ -29,15 +43,17 @@ pub(super) fn look(log: &mut dyn LogStore, node_id: &str) -> Option<Survey> {
             ReadEnd::Full => Some(next),
             // Fences of trimmed epochs stand alone: there may be more behind a gap.
             ReadEnd::Missing => first_after(log, Position(next.0.saturating_sub(1)))?,
-            ReadEnd::Transient { .. } | ReadEnd::Permanent | ReadEnd::LocalFailure => return None,
+            ReadEnd::Transient { .. } | ReadEnd::Permanent | ReadEnd::LocalFailure => {
+                return Err(Blind::Now);
+            }
         };
     }
-    Some(survey)
+    Ok(survey)
 }
 
-fn first_after(log: &mut dyn LogStore, position: Position) -> Option<Option<Position>> {
+fn first_after(log: &mut dyn LogStore, position: Position) -> Result<Option<Position>, Blind> {
     match log.first_after(position) {
-        ListOutcome::First(found) => Some(found),
-        ListOutcome::Transient { .. } | ListOutcome::Permanent | ListOutcome::LocalFailure => None,
+        ListOutcome::First(found) => Ok(found),
+        ListOutcome::Transient { .. } | ListOutcome::Permanent | ListOutcome::LocalFailure => Err(Blind::Now),
     }
 }

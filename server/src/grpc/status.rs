@@ -97,6 +97,17 @@ pub(super) fn call_error(error: &CallError) -> Status {
     Status::with_details(code, message, detail.encode_to_vec().into())
 }
 
+/// The status of a stream that broke the protocol: the same words as its last frame.
+pub(super) fn refused_stream(message: &str) -> Status {
+    let field = message.split_once(": ").map_or("frames", |(field, _)| field);
+    let detail = ErrorDetail {
+        sub_status: SubStatus::InvalidArgument.into(),
+        field: field.to_owned(),
+        ..ErrorDetail::default()
+    };
+    Status::with_details(Code::InvalidArgument, message, detail.encode_to_vec().into())
+}
+
 /// Passes the gate, or not: the last thing before an answer is handed to the transport (D-47, HA-71).
 /// While the lease is in doubt the answer is held (D-1).
 pub(super) async fn pass<B: Backend>(backend: &B) -> Result<(), Status> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use dexzd_core::engine::{CallError, ServerFrame};
+use dexzd_core::engine::ServerFrame;
 use dexzd_core::gate::GateView;
 use dexzd_core::ids::Name;
 use dexzd_proto as proto;
@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::Backend;
 use super::backend::{FrameSink, WorkerConnection};
-use super::status::{call_error, unavailable};
+use super::status::{refused_stream, unavailable};
 use crate::convert;
 
 /// Frames gathered into one message: a burst costs one message, a quiet stream waits for nobody.
@@ -206,7 +206,7 @@ impl<B: Backend> Stream for TaskStream<B> {
             ready!(self.receive(context));
             if self.waiting.is_empty() {
                 // Only an ended stream comes here with nothing in hand.
-                return Poll::Ready(self.refusal.take().map(|message| Err(refused(message))));
+                return Poll::Ready(self.refusal.take().map(|message| Err(refused_stream(&message))));
             }
             ready!(self.pass_gate(context));
             let batch = self.batch();
@@ -215,13 +215,4 @@ impl<B: Backend> Stream for TaskStream<B> {
             }
         }
     }
-}
-
-/// The stream broke the protocol: its last frame said so, and so does its status.
-fn refused(message: Name) -> Status {
-    let (field, rule) = match message.split_once(": ") {
-        Some((field, rule)) => (Name::new(field), Name::new(rule)),
-        None => (Name::new("frames"), message),
-    };
-    call_error(&CallError::InvalidArgument { field, rule })
 }

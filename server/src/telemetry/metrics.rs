@@ -60,7 +60,7 @@ struct StateLabels {
 const HOT_STANDBY_STATES: [&str; 5] = ["following", "failed", "restarting", "bootstrapping", "behind"];
 
 /// Every reason, so that its series exists before it happens.
-const STOP_REASONS: [StopReason; 17] = [
+pub(crate) const STOP_REASONS: [StopReason; 17] = [
     StopReason::Shutdown,
     StopReason::LeaseExpired,
     StopReason::LeaseTaken,

@@ -41,6 +41,7 @@ pub(crate) struct Server {
 /// A way to start the binary.
 pub(crate) struct Start {
     arguments: Vec<String>,
+    yaml: String,
     ignore_file_size_signal: bool,
 }
 
@@ -50,9 +51,18 @@ impl Start {
         Self::profile("dev", data_dir)
     }
 
-    /// `dex-server-zd PROFILE` in this directory, on a port of its own.
+    /// `dex-server-zd PROFILE` in this directory, on a port of its own. The default address for metrics
+    /// of `local` may be taken by whatever else runs on this machine.
     pub(crate) fn profile(profile: &str, data_dir: &Path) -> Self {
-        let start = Self { arguments: vec![profile.to_owned()], ignore_file_size_signal: false };
+        let yaml = match profile {
+            "local" => "metrics: {listen: '127.0.0.1:0'}\n",
+            _ => "",
+        };
+        let start = Self {
+            arguments: vec![profile.to_owned()],
+            yaml: yaml.to_owned(),
+            ignore_file_size_signal: false,
+        };
         start.with(&["--data-dir", data_dir.to_str().expect("a plain path")])
     }
 
@@ -62,12 +72,10 @@ impl Start {
         self
     }
 
-    /// With this configuration, written beside the data directory.
-    pub(crate) fn config(self, yaml: &str) -> Self {
-        let data_dir = PathBuf::from(&self.arguments[2]);
-        let path = data_dir.with_extension("yaml");
-        std::fs::write(&path, yaml).expect("the parent exists");
-        self.with(&["--config", path.to_str().expect("a plain path")])
+    /// With this in the configuration file, which lies beside the data directory.
+    pub(crate) fn config(mut self, yaml: &str) -> Self {
+        self.yaml.push_str(yaml);
+        self
     }
 
     /// A write beyond a limit on the file size is an error and no signal, as on a full disk.
@@ -113,7 +121,12 @@ impl Start {
         shell
     }
 
-    fn spawn(self) -> Result<Server, Ended> {
+    fn spawn(mut self) -> Result<Server, Ended> {
+        if !self.yaml.is_empty() {
+            let path = PathBuf::from(&self.arguments[2]).with_extension("yaml");
+            std::fs::write(&path, &self.yaml).expect("the parent exists");
+            self = self.with(&["--config", path.to_str().expect("a plain path")]);
+        }
         let mut child = self
             .command()
             .args(&self.arguments)

@@ -2,6 +2,12 @@
 //!
 //! They know nothing of features: whatever local store the binary was built with is the one under test.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a test may sleep on a thread of its own and print what it found"
+)]
+
 mod damage;
 mod disk;
 mod drain;
