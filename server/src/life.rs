@@ -70,7 +70,7 @@ fn refuse(log: Option<&Log>, refusal: &Refusal) -> u8 {
 
 fn last_line(log: Option<&Log>, text: &str) {
     if let Some(log) = log {
-        log.flush();
+        log.close();
     }
     // Nobody can be told that stderr is gone.
     let _ = writeln!(std::io::stderr(), "dex-server-zd {text}");

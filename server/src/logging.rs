@@ -23,7 +23,7 @@ const FILTER_VARIABLE: &str = "DEX_LOG";
 
 enum Message {
     Line(Vec<u8>),
-    Flush(SyncSender<()>),
+    Close(SyncSender<()>),
 }
 
 /// The way to the log. A clone is the same log.
@@ -67,12 +67,13 @@ impl Log {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits until everything said so far is written, though not for ever.
-    pub(crate) fn flush(&self) {
-        let (done, flushed) = sync_channel(1);
+    /// Waits until everything said so far is written, though not for ever. Nothing is written after it,
+    /// so that the last words of the process are the last.
+    pub(crate) fn close(&self) {
+        let (done, closed) = sync_channel(1);
         // A full queue means that stderr hangs: then the rest is lost.
-        if self.lines.try_send(Message::Flush(done)).is_ok() {
-            let _ = flushed.recv_timeout(FLUSH_LIMIT);
+        if self.lines.try_send(Message::Close(done)).is_ok() {
+            let _ = closed.recv_timeout(FLUSH_LIMIT);
         }
     }
 }
@@ -84,8 +85,9 @@ fn write_lines(waiting: &Receiver<Message>) {
                 // Nobody can be told that stderr is gone.
                 let _ = io::stderr().write_all(&line);
             }
-            Message::Flush(done) => {
+            Message::Close(done) => {
                 let _ = done.try_send(());
+                return;
             }
         }
     }
