@@ -172,11 +172,7 @@ impl Turn<'_> {
         let info = RecoveryInfo {
             error_type: failure.error_type.clone(),
             detail: failure.detail.clone(),
-            progress: if &*failure.error_type == failure_type::NOT_COMPLETED {
-                AttemptProgress::NotCompleted
-            } else {
-                AttemptProgress::Unspecified
-            },
+            progress: progress_of(&failure),
         };
         match (step.call.method, &step.options.recovery) {
             (Method::WaitFor, _) if step.options.wait_for_failure == WaitForFailurePolicy::Proceed => {
@@ -260,6 +256,16 @@ impl Context {
     /// Tells a Worker that its attempt is over because a deadline passed.
     pub(super) fn tell_timed_out(&mut self, task: &RunningTask, handout: HandoutId) {
         self.send_cancel(task, handout, CancelReason::TimedOut);
+    }
+}
+
+/// An attempt that was cut off may have had its effects (concepts.md 1.4).
+fn progress_of(failure: &Failure) -> AttemptProgress {
+    match &*failure.error_type {
+        failure_type::NOT_COMPLETED | failure_type::METHOD_TIMEOUT | failure_type::HEARTBEAT_TIMEOUT => {
+            AttemptProgress::NotCompleted
+        }
+        _ => AttemptProgress::Unspecified,
     }
 }
 

@@ -31,6 +31,8 @@ impl<S: StateRead> Engine<S> {
 
     fn refill_timers(&mut self) {
         if self.cx.timers.wants_refill() {
+            // What this input has set must be in the view: it is looked at once.
+            self.gather();
             let view = self.overlay.over(&self.store);
             self.cx.timers.refill(&view);
         }

@@ -46,10 +46,10 @@ pub const MESSAGES_BYTES: u64 = 8 << 20;
 pub const CLOSING_MS: u64 = 30_000;
 /// Skips of timers of Steps that do not wait yet, per run.
 pub const REMEMBERED_SKIPS: usize = 1_000;
-/// Runs kept in memory. Everything else is read again when it is needed.
-pub const LOADED_RUNS: usize = 4_096;
-/// Timers kept in memory: those that are due next.
-pub const NEAR_TIMERS: usize = 16_384;
+/// Runs kept in memory; few under test, so that scripts cross the border. Everything else is read again when it is needed.
+pub const LOADED_RUNS: usize = if cfg!(test) { 64 } else { 4_096 };
+/// Timers kept in memory (few under test, so that scripts cross the border): those that are due next.
+pub const NEAR_TIMERS: usize = if cfg!(test) { 64 } else { 16_384 };
 /// Timers fired, and method calls recovered, in one decision: keeps entries and pauses short.
 pub const BATCH: usize = 512;
 /// Keys of an expired run deleted in one decision.

@@ -411,7 +411,7 @@ impl<S: StateRead> Engine<S> {
 
     /// Turns everything that changed so far into a decision of the log, and gives what was staged so far
     /// its position.
-    fn gather(&mut self) {
+    pub(super) fn gather(&mut self) {
         // Whatever is staged may speak of any of them.
         for run_id in self.runs.touched() {
             if let Some(run) = self.runs.loaded_mut(run_id) {

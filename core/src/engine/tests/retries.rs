@@ -287,7 +287,7 @@ fn concepts_1_2_a_missing_heartbeat_fails_the_attempt() {
 }
 
 #[test]
-fn d_21_a_heartbeat_timeout_is_off_unless_set() {
+fn d_021_a_heartbeat_timeout_is_off_unless_set() {
     let mut world = World::new();
     let worker = world.worker(&["Pay"]);
     world.start("f", step("Pay"));
@@ -297,7 +297,7 @@ fn d_21_a_heartbeat_timeout_is_off_unless_set() {
 }
 
 #[test]
-fn d_57_a_result_received_before_the_timeout_was_judged_is_accepted() {
+fn d_057_a_result_received_before_the_timeout_was_judged_is_accepted() {
     let (mut world, _, task) = running(Durability::Sync);
     world.freeze_ms(120_000);
     world.execute_done(&task, complete("just in time"));
@@ -689,4 +689,34 @@ fn concepts_1_4_attempts_of_single_attempt_steps_end_as_not_completed() {
     let info = recovery.recovery.clone().expect("it recovers");
     assert_eq!(&*info.error_type, failure_type::NOT_COMPLETED);
     assert_eq!(info.progress, AttemptProgress::NotCompleted);
+}
+
+#[test]
+fn concepts_1_4_attempt_progress_says_whether_the_outcome_is_known() {
+    type Event = fn(&mut World, &Given);
+    use AttemptProgress::{NotCompleted, Unspecified};
+    let table: [(&str, Event, AttemptProgress); 5] = [
+        ("handler failure", |world, task| world.fail(task, "Broken"), Unspecified),
+        ("invalid result", |world, task| world.execute_done(task, DecisionKind::GoTo(vec![])), Unspecified),
+        ("stream loss", |world, task| world.disconnect(task.stream), NotCompleted),
+        ("method timeout", |world, _| world.advance_ms(10_000), NotCompleted),
+        ("heartbeat timeout", |world, _| world.advance_ms(5_000), NotCompleted),
+    ];
+    for (name, event, expected) in table {
+        let mut world = World::new();
+        let worker = world.worker(&["Tool"]);
+        let movement = with_options("Tool", |options| {
+            options.skip_wait_for = true;
+            options.execute.retry = attempts(1);
+            options.execute.timeout_ms = Some(10_000);
+            options.heartbeat_timeout_ms = (name == "heartbeat timeout").then_some(5_000);
+            options.recovery = recovery("Undo");
+        });
+        world.start("f", movement);
+        let task = world.task(worker);
+        event(&mut world, &task);
+        let undo = world.worker(&["Undo"]);
+        let info = world.task(undo).task.recovery.expect("it recovers");
+        assert_eq!(info.progress, expected, "{name}");
+    }
 }

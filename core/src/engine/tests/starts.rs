@@ -71,7 +71,7 @@ fn concepts_1_1_the_default_reuse_policy_disallows() {
 }
 
 #[test]
-fn d_35_an_equal_request_id_returns_the_latest_run_before_any_policy_is_looked_at() {
+fn d_035_an_equal_request_id_returns_the_latest_run_before_any_policy_is_looked_at() {
     let mut world = World::new();
     let worker = world.worker(&["Pay"]);
     let start =

@@ -97,7 +97,7 @@ fn concepts_2_a_stopping_worker_takes_no_new_task_and_delivers_what_it_has() {
 }
 
 #[test]
-fn d_21_pings_every_five_seconds_of_silence_and_dead_after_fifteen() {
+fn d_021_pings_every_five_seconds_of_silence_and_dead_after_fifteen() {
     let mut world = started(1);
     let worker = world.worker(&["Pay"]);
     world.task(worker);
@@ -115,7 +115,7 @@ fn d_21_pings_every_five_seconds_of_silence_and_dead_after_fifteen() {
 }
 
 #[test]
-fn d_21_any_frame_proves_life() {
+fn d_021_any_frame_proves_life() {
     let mut world = started(1);
     let worker = world.worker(&["Pay"]);
     let task = world.task(worker);
@@ -128,7 +128,7 @@ fn d_21_any_frame_proves_life() {
 }
 
 #[test]
-fn d_21_an_idle_worker_that_answers_pings_lives_for_ever() {
+fn d_021_an_idle_worker_that_answers_pings_lives_for_ever() {
     let mut world = World::new();
     let worker = world.worker(&["Pay"]);
     world.advance_ms(3_600_000);
@@ -157,7 +157,7 @@ fn all_frames(handout: HandoutId) -> vec::Vec<WorkerFrame> {
 }
 
 #[test]
-fn d_44_a_frame_counts_only_from_the_current_hand_out_on_the_stream_that_carried_it() {
+fn d_044_a_frame_counts_only_from_the_current_hand_out_on_the_stream_that_carried_it() {
     let mut world = started(1);
     let (worker, stranger) = (world.worker(&["Pay"]), world.worker(&["Ship"]));
     let first = world.task(worker);

@@ -323,7 +323,7 @@ fn lesson_b8_the_wall_clock_jumps_and_each_timer_fires_once() {
 }
 
 #[test]
-fn d_39_an_overdue_timer_fires_once_at_once_after_a_failover() {
+fn d_039_an_overdue_timer_fires_once_at_once_after_a_failover() {
     let (mut world, _) = waiting(until(timer(10_000)));
     world.freeze_ms(3_600_000);
     world.crash();
@@ -335,7 +335,7 @@ fn d_39_an_overdue_timer_fires_once_at_once_after_a_failover() {
 }
 
 #[test]
-fn d_39_engine_time_is_never_behind_the_log() {
+fn d_039_engine_time_is_never_behind_the_log() {
     let (mut world, _) = waiting(until(timer(10_000)));
     // The next node's clock is an hour behind; it still fires the timer 10 s after the log's newest time.
     world.set_wall_ms(START_MS - 3_600_000);
@@ -555,4 +555,86 @@ fn fd_029_an_old_waiter_is_released_by_a_message_or_a_skip() {
     world.publish("f", "ch", &["go"]);
     let task: Given = world.task(worker);
     assert_eq!(told(&task), ["go", "waiting"]);
+}
+
+#[test]
+fn d_039_a_timer_set_when_the_last_one_in_memory_fires_is_not_lost() {
+    let mut world = World::new();
+    let flows = 3 * limits::NEAR_TIMERS as u64 + 7;
+    let worker = world.worker_with(10_000, &["Ask"], false);
+    for flow in 0..flows {
+        world.start(&std::format!("f{flow}"), waiting_step("Ask"));
+        let task = world.task(worker);
+        // The second timer is armed when the first one fires.
+        world.wait_for_done(&task, all_of(vec![timer(1_000 + flow), timer(10_000 + flow)]));
+    }
+    // One look fires what several would have: whatever was read ahead is used up in the middle of it.
+    world.freeze_ms(5_000);
+    world.advance_ms(0);
+    world.sweep();
+    world.advance_ms(5_000 + flows);
+    let fired: BTreeSet<_> =
+        core::iter::from_fn(|| world.try_task(worker)).map(|task| task.task.flow_id).collect();
+    assert_eq!(fired.len() as u64, flows);
+}
+
+#[test]
+fn d_039_timers_of_different_ages_fire_in_time_whatever_fits_in_memory() {
+    let mut world = World::new();
+    let worker = world.worker_with(10_000, &["Ask"], false);
+    // Later ones first, then earlier ones, many at the same instant.
+    for flow in (0..400_u64).rev() {
+        world.start(&std::format!("f{flow}"), waiting_step("Ask"));
+        let task = world.task(worker);
+        world.wait_for_done(&task, until(timer(1_000 + flow / 5 * 100)));
+    }
+    for second in 0..9 {
+        world.advance_ms(1_000);
+        let found = core::iter::from_fn(|| world.try_task(worker)).count();
+        let expected = match second {
+            0 => 5,
+            1..=7 => 50,
+            _ => 45,
+        };
+        assert_eq!(found, expected, "second {second}");
+    }
+}
+
+#[test]
+fn fd_023_the_worker_that_holds_the_attempt_decides_which_code_runs() {
+    let mut world = World::new();
+    let old = world.worker(&["A", "B"]);
+    world.start("f", step("A"));
+    let a = world.task(old);
+    world.execute_done(&a, go_to(&["B"]));
+    world.task(old);
+    // A deploy: the new Worker runs B, and is never asked about A again.
+    world.disconnect(old);
+    let new = world.worker(&["A", "B"]);
+    world.advance_ms(60_000);
+    let b = world.task(new);
+    assert_eq!((&b.step, b.attempt), (&step_id("B", 1), 2));
+    world.execute_done(&b, complete("by new code"));
+    assert_eq!(world.outputs("f"), ["by new code"]);
+    assert!(world.try_task(new).is_none());
+}
+
+#[test]
+fn fd_012_fd_032_every_attempt_has_the_same_idempotency_key() {
+    let mut world = World::new();
+    let worker = world.worker(&["Pay"]);
+    world.start("f", step("Pay"));
+    let key_of = |task: &Given| (task.flow_id.clone(), task.run_id, task.step.clone());
+    let first = world.task(worker);
+    world.disconnect(worker);
+    let worker = world.worker(&["Pay"]);
+    world.advance_ms(1_000);
+    let after_worker_crash = world.task(worker);
+    world.crash();
+    let worker = world.worker(&["Pay"]);
+    world.advance_ms(2_000);
+    let after_failover = world.task(worker);
+    assert_eq!([first.attempt, after_worker_crash.attempt, after_failover.attempt], [1, 2, 3]);
+    assert_eq!(key_of(&first), key_of(&after_worker_crash));
+    assert_eq!(key_of(&first), key_of(&after_failover));
 }
