@@ -13,10 +13,10 @@ fn open(folder: &Path) -> FolderStore {
 }
 
 fn done(outcome: WriteOutcome) -> Version {
-    match outcome {
-        WriteOutcome::Done { version } => version,
-        other => panic!("{other:?}"),
-    }
+    let WriteOutcome::Done { version } = outcome else {
+        panic!("{outcome:?}");
+    };
+    version
 }
 
 fn names(folder: &Path) -> Vec<String> {

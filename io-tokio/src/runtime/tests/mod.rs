@@ -1,5 +1,8 @@
 //! The shell with the real core, on a real disk and real threads.
 
+// Whatever else an answer is, it fails the test.
+#![allow(clippy::wildcard_enum_match_arm)]
+
 mod faults;
 
 use std::fs;
