@@ -203,6 +203,10 @@ impl<S: StateRead> Engine<S> {
                 continue;
             };
             let never_left = task.leaves_after > self.appender.durable();
+            if never_left {
+                // Where the engine ends the stream, the frame still waits, and must not leave before the end.
+                self.cx.outputs.push_back(Output::Withdraw { stream: id, handout });
+            }
             let Ok(mut turn) = self.turn(task.run_id) else {
                 continue;
             };

@@ -166,6 +166,9 @@ impl<S: StateRead> Engine<S> {
             Input::Frame { stream, frame } => {
                 if self.serves() {
                     self.frame(stream, frame);
+                } else if self.lifecycle < Lifecycle::Serving {
+                    // Its hello would be lost: the Worker opens another stream, and says it again.
+                    self.cx.outputs.push_back(Output::CloseStream { stream });
                 }
             }
             Input::StreamClosed { stream } => self.stream_closed(stream, "its Worker's stream ended"),
