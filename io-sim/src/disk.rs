@@ -130,7 +130,9 @@ impl Disk {
         self.syncs
     }
 
-    fn used(&self) -> usize {
+    /// How many bytes it holds.
+    #[must_use]
+    pub fn used(&self) -> usize {
         self.files.values().map(|content| content.bytes.len()).sum()
     }
 }

@@ -15,6 +15,7 @@
 //! swarm        which faults exist in this run, and how often
 //! watch        what a world shows to those who check it
 //! lease_world  processes that compete for one lease
+//! product      the whole product, with Workers and clients
 //! ```
 
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod heap;
 pub mod lease_world;
 pub mod local_store;
 pub mod log_store;
+pub mod product;
 pub mod store;
 pub mod swarm;
 pub mod trace;

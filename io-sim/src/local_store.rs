@@ -4,9 +4,11 @@
 //! applied, and after a crash it stands at some entry between the last flush and the newest one. It
 //! never holds part of an entry.
 
+use std::cell::{Ref, RefCell, RefMut};
 use std::collections::{BTreeMap, VecDeque};
 
 use std::ops::Bound;
+use std::rc::Rc;
 
 use dexzd_core::engine::{Change, StateRead};
 use dexzd_core::log::LogEnd;
@@ -27,9 +29,9 @@ pub struct LocalStore {
 }
 
 impl LocalStore {
-    /// Applies one entry, whole.
+    /// Applies one entry, or several in one batch, whole.
     pub fn apply(&mut self, end: LogEnd, changes: Vec<Change>) {
-        assert_eq!(end.position, self.end.position.next(), "entries are applied in order, each once");
+        assert!(end.position > self.end.position, "entries are applied in order, each once");
         apply_to(&mut self.records, &changes);
         self.end = end;
         self.since_flush.push_back((end, changes));
@@ -67,6 +69,34 @@ impl LocalStore {
             apply_to(&mut self.flushed, &changes);
             self.flushed_end = end;
         }
+    }
+}
+
+/// A local store that outlives the engine which reads it.
+#[derive(Clone, Debug, Default)]
+pub struct SharedStore(Rc<RefCell<LocalStore>>);
+
+impl SharedStore {
+    /// To change it, while nobody reads.
+    #[must_use]
+    pub fn borrow_mut(&self) -> RefMut<'_, LocalStore> {
+        self.0.borrow_mut()
+    }
+
+    /// To look at it.
+    #[must_use]
+    pub fn borrow(&self) -> Ref<'_, LocalStore> {
+        self.0.borrow()
+    }
+}
+
+impl StateRead for SharedStore {
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.borrow().get(key)
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> bool) {
+        self.borrow().scan(from, to, visit);
     }
 }
 

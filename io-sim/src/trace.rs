@@ -18,6 +18,7 @@ pub struct Trace {
     hash: u64,
     events: u64,
     lines: Option<VecDeque<String>>,
+    prints: bool,
     checkpoints: Vec<u64>,
 }
 
@@ -25,13 +26,19 @@ impl Trace {
     /// Without lines: for thousands of seeds.
     #[must_use]
     pub fn quiet() -> Self {
-        Self { hash: 0x9e37_79b9_7f4a_7c15, events: 0, lines: None, checkpoints: Vec::new() }
+        Self { hash: 0x9e37_79b9_7f4a_7c15, events: 0, lines: None, prints: false, checkpoints: Vec::new() }
     }
 
     /// With lines and a hash per event: for the one seed a person looks at.
     #[must_use]
     pub fn watched() -> Self {
         Self { lines: Some(VecDeque::new()), ..Self::quiet() }
+    }
+
+    /// As watched, and each line is printed at once: it is there even if the run panics.
+    #[must_use]
+    pub fn printing() -> Self {
+        Self { prints: true, ..Self::watched() }
     }
 
     /// Begins the record of one event.
@@ -62,8 +69,11 @@ impl Trace {
             if lines.len() == KEPT_LINES {
                 lines.pop_front();
             }
-            let text = line();
-            lines.push_back(format!("{:>6}.{:06} {text}", at / 1_000_000, at % 1_000_000));
+            let text = format!("{:>6}.{:06} {}", at / 1_000_000, at % 1_000_000, line());
+            if self.prints {
+                println!("{text}");
+            }
+            lines.push_back(text);
         }
     }
 

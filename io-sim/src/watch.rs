@@ -260,6 +260,11 @@ impl Watchers {
         Self { watchers, broken: None }
     }
 
+    /// One more.
+    pub fn add(&mut self, watcher: Box<dyn Watcher>) {
+        self.watchers.push(watcher);
+    }
+
     /// Shows them something.
     pub fn show(&mut self, at: TrueTime, seen: &Seen<'_>) {
         if self.broken.is_some() {

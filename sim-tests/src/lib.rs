@@ -6,3 +6,32 @@
 
 pub mod invariants;
 pub mod runner;
+
+use dexzd_io_sim::product::ProductConfig;
+use dexzd_io_sim::watch::Watchers;
+
+use crate::invariants::{
+    AcknowledgedStays, EpochsRise, FlowResults, Gates, LogIsWhole, NothingIsStranded, ReleasedIsOver,
+    SomebodyServes, StateIsTheLog, WorkIsCounted,
+};
+
+/// Everything that a run of the whole product is checked against.
+#[must_use]
+pub fn product_watchers(config: &ProductConfig) -> Watchers {
+    let mut watchers: Vec<Box<dyn dexzd_io_sim::watch::Watcher>> = vec![
+        Box::new(LogIsWhole::default()),
+        Box::new(AcknowledgedStays::default()),
+        Box::new(Gates::default()),
+        Box::new(WorkIsCounted::default()),
+        Box::new(StateIsTheLog::default()),
+        Box::new(SomebodyServes::new(config.recovered_by())),
+        Box::new(NothingIsStranded),
+        Box::new(ReleasedIsOver::default()),
+        Box::new(FlowResults),
+    ];
+    if config.processes > 1 {
+        // With `dev.lock` a start takes the lease at once (HA-6).
+        watchers.push(Box::new(EpochsRise::new(config.drift_ppb)));
+    }
+    Watchers::new(watchers)
+}

@@ -1,7 +1,9 @@
 //! Runs seeds, runs some of them twice, and turns a broken rule into something a person can work with.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::num::NonZero;
+use std::panic::catch_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -29,6 +31,8 @@ pub struct Run {
 /// Makes one run out of dice and a trace.
 pub type World = fn(Dice, Trace) -> Run;
 
+/// The lines of a story are cut here; a seed run alone shows them in full.
+const LINE_LENGTH: usize = 180;
 /// Every so many seeds one is run twice, to see that it repeats itself exactly.
 const TWICE: u64 = 100;
 
@@ -36,6 +40,7 @@ const TWICE: u64 = 100;
 ///
 /// - `DEXZD_SIM_SEED=n` runs only that seed, with a trace;
 /// - `DEXZD_SIM_SEEDS=n` runs so many seeds instead of the suite's own number;
+/// - `DEXZD_SIM_GO_ON=1` goes on after a failure and prints one line for each;
 /// - `DEXZD_SIM_LOG=file` runs that decision log instead of seeds.
 ///
 /// # Panics
@@ -52,17 +57,17 @@ pub fn seeds(test: &str, count: u64, world: World) {
         return;
     }
     if let Some(seed) = number("DEXZD_SIM_SEED") {
-        let run = world(Dice::from_seed(seed), Trace::watched());
-        println!("{}\n{}\nhash {:016x}", run.config, run.trace, run.trace.hash());
-        if run.result.is_err() {
-            panic!("{}", report(test, seed, world));
+        let run = world(Dice::from_seed(seed), Trace::printing());
+        println!("{}\nhash {:016x}", run.config, run.trace.hash());
+        if let Err(violation) = &run.result {
+            panic!("{violation}\n");
         }
         return;
     }
     let count = number("DEXZD_SIM_SEEDS").unwrap_or(count);
+    let go_on = number("DEXZD_SIM_GO_ON").is_some();
+    let tally = Mutex::new(Tally::default());
     let next = AtomicU64::new(0);
-    let failed = Mutex::new(None::<u64>);
-    let totals = Mutex::new((0_u64, 0_u64));
     let started = Instant::now();
     std::thread::scope(|scope| {
         let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -70,41 +75,74 @@ pub fn seeds(test: &str, count: u64, world: World) {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= count
-                        || failed.lock().expect("nobody panics with it").is_some_and(|it| it < seed)
-                    {
+                    let over = !tally.lock().expect("nobody panics with it").failed.is_empty() && !go_on;
+                    if seed >= count || over {
                         break;
                     }
-                    let run = world(Dice::from_seed(seed), Trace::quiet());
-                    let differs = seed % TWICE == 0
-                        && world(Dice::from_seed(seed), Trace::quiet()).trace.hash() != run.trace.hash();
-                    if run.result.is_err() || differs {
-                        let mut failed = failed.lock().expect("nobody panics with it");
-                        *failed = Some(failed.map_or(seed, |other| other.min(seed)));
+                    let outcome = try_seed(seed, world);
+                    let mut tally = tally.lock().expect("nobody panics with it");
+                    match outcome {
+                        Ok((events, simulated)) => {
+                            tally.events += events;
+                            tally.simulated += simulated;
+                        }
+                        Err(sentence) => {
+                            if go_on {
+                                println!("seed {seed}: {sentence}");
+                            }
+                            tally.failed.insert(seed);
+                        }
                     }
-                    let mut totals = totals.lock().expect("nobody panics with it");
-                    totals.0 += run.trace.events();
-                    totals.1 += run.simulated;
                 }
             });
         }
     });
-    if let Some(seed) = failed.into_inner().expect("nobody panics with it") {
-        panic!("{}", report(test, seed, world));
+    let tally = tally.into_inner().expect("nobody panics with it");
+    if let Some(seed) = tally.failed.first() {
+        panic!("{}", report(test, *seed, world));
     }
-    let (events, simulated) = totals.into_inner().expect("nobody panics with it");
     let seconds = started.elapsed().as_secs_f64();
     println!(
         "{test}: {count} seeds in {seconds:.1} s, {:.0} seeds/s, {:.2} M events/s, {:.0} simulated seconds per second",
         count as f64 / seconds,
-        events as f64 / seconds / 1e6,
-        simulated as f64 / 1e6 / seconds,
+        tally.events as f64 / seconds / 1e6,
+        tally.simulated as f64 / 1e6 / seconds,
     );
+}
+
+#[derive(Default)]
+struct Tally {
+    failed: BTreeSet<u64>,
+    events: u64,
+    simulated: TrueTime,
+}
+
+/// Events and simulated time, or what went wrong in one line.
+fn try_seed(seed: u64, world: World) -> Result<(u64, TrueTime), String> {
+    let run = |seed| catch_unwind(|| world(Dice::from_seed(seed), Trace::quiet()));
+    let Ok(first) = run(seed) else {
+        return Err("panicked".to_owned());
+    };
+    first.result.map_err(|violation| violation.to_string())?;
+    if seed.is_multiple_of(TWICE) && run(seed).is_ok_and(|second| second.trace.hash() != first.trace.hash()) {
+        return Err("two runs differ".to_owned());
+    }
+    Ok((first.trace.events(), first.simulated))
+}
+
+/// The trace of a scenario: printed line by line if `DEXZD_SIM_TRACE` is set, else none.
+#[must_use]
+pub fn story() -> Trace {
+    if variable("DEXZD_SIM_TRACE").is_some() { Trace::printing() } else { Trace::quiet() }
 }
 
 /// What a person gets: one sentence, the command, the configuration, the end of the story.
 fn report(test: &str, seed: u64, world: World) -> String {
-    let run = world(Dice::from_seed(seed), Trace::watched());
+    let command =
+        format!("DEXZD_SIM_SEED={seed} cargo test -p dexzd-sim-tests --profile sim {test} -- --nocapture");
+    let Ok(run) = catch_unwind(|| world(Dice::from_seed(seed), Trace::watched())) else {
+        return format!("\nseed {seed} makes the code panic\nagain: {command}\n");
+    };
     let again = world(Dice::from_seed(seed), Trace::watched());
     let mut text = String::from("\n");
     let mut add = |line: String| writeln!(text, "{line}").expect("writing to a string cannot fail");
@@ -126,7 +164,10 @@ fn report(test: &str, seed: u64, world: World) -> String {
     let story = run.trace.to_string();
     let lines: Vec<&str> = story.lines().collect();
     for line in &lines[lines.len().saturating_sub(60)..] {
-        add((*line).to_owned());
+        add(line.chars().take(LINE_LENGTH).collect());
+    }
+    if let Err(violation) = &run.result {
+        add(violation.to_string());
     }
     text
 }

@@ -144,7 +144,9 @@ impl Process {
         let stream = Stream::Jitter(self.number);
         let high = dice.seed(stream, "process_id");
         let low = dice.seed(stream, "process_id");
-        let process_id = ProcessId(u128::from(high) << 64 | u128::from(low));
+        // Told apart even where a script draws nothing but zeros.
+        let own = u128::from(self.life) << 8 | u128::from(self.number + 1);
+        let process_id = ProcessId((u128::from(high) << 64 | u128::from(low)) ^ own);
         self.entropy = Rng::new(dice.seed(stream, "entropy"));
         self.config = CandidateConfig { probe_stamp_ms, ..CandidateConfig::default() };
         let pen = Pen::new(Name::new(NODE), process_id, config.duration);

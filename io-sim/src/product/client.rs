@@ -1,9 +1,7 @@
 //! A simulated client: starts one Flow, feeds it, perhaps stops it, and waits for its end. It repeats
 //! every call with the same request ID until it knows how it ended.
 
-use dexzd_core::engine::{
-    Answer, Call, CallError, FlowStatus, Publication, StopKind, Target, TimerTarget,
-};
+use dexzd_core::engine::{Answer, Call, CallError, FlowStatus, Publication, StopKind, Target, TimerTarget};
 use dexzd_core::ids::{Name, RunId, StepExecutionId};
 
 use super::flows::{self, Shape};
@@ -11,7 +9,7 @@ use crate::dice::{Dice, Stream};
 use crate::{MILLISECOND, SECOND, TrueTime};
 
 /// A call that heard nothing for so long is given up and repeated.
-pub const CALL_TIMEOUT: TrueTime = 20 * SECOND;
+pub(super) const CALL_TIMEOUT: TrueTime = 20 * SECOND;
 
 /// What a client wants.
 #[derive(Clone, PartialEq, Debug)]
@@ -124,10 +122,7 @@ impl Client {
         dice: &mut Dice,
     ) -> Result<Vec<Action>, String> {
         let stage = self.stage();
-        if matches!(
-            answer,
-            Err(CallError::Unavailable | CallError::LongPollTimeout)
-        ) {
+        if matches!(answer, Err(CallError::Unavailable | CallError::LongPollTimeout)) {
             return Ok(self.unanswered(at, dice));
         }
         match (stage, answer) {
@@ -154,10 +149,7 @@ impl Client {
                 self.status = Some(result.status);
             }
             _ => {
-                return Err(format!(
-                    "{} got {answer:?} at its stage {stage:?}",
-                    self.flow_id
-                ));
+                return Err(format!("{} got {answer:?} at its stage {stage:?}", self.flow_id));
             }
         }
         // Some answers are lost on their last metre: the client asks again although it is settled.
@@ -174,10 +166,7 @@ impl Client {
     }
 
     fn target(&self) -> Target {
-        Target {
-            flow_id: self.flow_id.clone(),
-            run_id: None,
-        }
+        Target { flow_id: self.flow_id.clone(), run_id: None }
     }
 
     fn request(&self, what: &str) -> Name {
@@ -186,9 +175,7 @@ impl Client {
 
     fn call(&self) -> Option<Call> {
         Some(match self.stage() {
-            Stage::Start => Call::Start(Box::new(
-                self.shape.start(&self.flow_id, &self.request("start")),
-            )),
+            Stage::Start => Call::Start(Box::new(self.shape.start(&self.flow_id, &self.request("start")))),
             Stage::Publish { next } => Call::Publish {
                 request_id: self.request(&format!("publish-{next}")),
                 target: self.target(),
@@ -201,10 +188,7 @@ impl Client {
                 request_id: self.request("skip"),
                 target: self.target(),
                 timer: TimerTarget::Index {
-                    step: StepExecutionId {
-                        step_type: Name::new(self.shape.step_types()[0]),
-                        number: 1,
-                    },
+                    step: StepExecutionId { step_type: Name::new(self.shape.step_types()[0]), number: 1 },
                     index: 0,
                 },
             },
@@ -214,10 +198,7 @@ impl Client {
                 kind,
                 reason: Name::new("the client thought better of it"),
             },
-            Stage::Wait => Call::WaitForFlow {
-                target: self.target(),
-                wait_ms: Some(10_000),
-            },
+            Stage::Wait => Call::WaitForFlow { target: self.target(), wait_ms: Some(10_000) },
             Stage::Finished => return None,
         })
     }

@@ -4,12 +4,11 @@
 //! Each result writes an Attribute that names its hand-out, so that a check can see whose result won.
 
 use dexzd_core::engine::{
-    AttributeValue, AttributeWrite, Condition, ConditionKind, ConditionResult, Decision,
-    DecisionKind, Durability, Effects, Failure, FlowTypeDefinition, Key, Method, MethodOptions,
-    Movement, Publication, Recovery, RetryPolicy, StartFlow, StepOptions, Task, Value, Wait,
-    WaitKind,
+    AttributeValue, AttributeWrite, Condition, ConditionKind, ConditionResult, Decision, DecisionKind,
+    Durability, Effects, Failure, FlowTypeDefinition, Key, Method, MethodOptions, Movement, Publication,
+    Recovery, RetryPolicy, StartFlow, StepOptions, Task, Value, Wait, WaitKind,
 };
-use dexzd_core::ids::{HandoutId, Name};
+use dexzd_core::ids::{HandoutId, Name, StepExecutionId};
 
 use crate::{SECOND, TrueTime};
 
@@ -52,6 +51,10 @@ pub const SHAPES: [Shape; 10] = [
     Shape::Long,
 ];
 
+/// An attempt that hangs fails after this, so that a run comes to an end.
+const METHOD_TIMEOUT_MS: u64 = 60_000;
+/// So does a Flow that was unlucky many times.
+const LONGEST_BACKOFF_SECONDS: i32 = 10;
 /// Leaves of a fan.
 pub const FAN_WIDTH: u32 = 8;
 /// Steps that take messages.
@@ -139,10 +142,7 @@ impl Shape {
             Self::ChainSync | Self::ChainAsync | Self::ChainMixed => self.chain_step("first"),
             Self::Fan => plain("split"),
             Self::Order => waiting("order"),
-            Self::Reminder => Movement {
-                input: Some(number(0)),
-                ..waiting("remind")
-            },
+            Self::Reminder => Movement { input: Some(number(0)), ..waiting("remind") },
             Self::Takers => plain("open"),
             Self::Flaky => with_recovery("flaky", 4),
             Self::Single => with_recovery("single", 1),
@@ -228,10 +228,8 @@ pub const fn pace(shape: Shape) -> (TrueTime, TrueTime, Option<TrueTime>) {
 pub fn effects(task: &Task, publications: Vec<Publication>) -> Effects {
     Effects {
         attributes: vec![AttributeWrite {
-            key: mark(task),
-            value: Some(AttributeValue::String(Name::new(&handout_text(
-                task.handout,
-            )))),
+            key: mark_of(&task.step, task.method),
+            value: Some(AttributeValue::String(Name::new(&handout_text(task.handout)))),
         }],
         publications,
         ..Effects::default()
@@ -240,15 +238,12 @@ pub fn effects(task: &Task, publications: Vec<Publication>) -> Effects {
 
 /// The Attribute that the result of this method call writes.
 #[must_use]
-pub fn mark(task: &Task) -> Key {
-    let method = match task.method {
+pub fn mark_of(step: &StepExecutionId, method: Method) -> Key {
+    let method = match method {
         Method::WaitFor => "wait",
         Method::Execute => "execute",
     };
-    Key {
-        name: Name::new("by"),
-        instance: Some(Name::new(&format!("{}.{method}", task.step))),
-    }
+    Key { name: Name::new("by"), instance: Some(Name::new(&format!("{step}.{method}"))) }
 }
 
 /// A hand-out as the value of a mark.
@@ -260,10 +255,7 @@ pub fn handout_text(handout: HandoutId) -> String {
 /// A number as a value.
 #[must_use]
 pub fn number(number: u32) -> Value {
-    Value {
-        encoding: Name::new("json"),
-        data: number.to_string().into_bytes().into(),
-    }
+    Value { encoding: Name::new("json"), data: number.to_string().into_bytes().into() }
 }
 
 /// The number in a value; 0 if it is none.
@@ -278,44 +270,23 @@ pub fn number_in(value: Option<&Value>) -> u32 {
 fn wait_of(shape: Shape, _task: &Task) -> Wait {
     let timer = |seconds: u64| Condition {
         id: Some(Name::new("late")),
-        kind: ConditionKind::Timer {
-            duration_ms: seconds * 1_000,
-        },
+        kind: ConditionKind::Timer { duration_ms: seconds * 1_000 },
     };
     let messages = |name: &str, count: Option<u32>| Condition {
         id: Some(Name::new("messages")),
-        kind: ConditionKind::Channel {
-            channel: channel(name),
-            at_least: count,
-            at_most: count,
-        },
+        kind: ConditionKind::Channel { channel: channel(name), at_least: count, at_most: count },
     };
     match shape {
-        Shape::Order => Wait {
-            kind: WaitKind::AnyOf,
-            conditions: vec![timer(20), messages("paid", None)],
-        },
-        Shape::Reminder => Wait {
-            kind: WaitKind::UntilOne,
-            conditions: vec![timer(3)],
-        },
-        Shape::Fan => Wait {
-            kind: WaitKind::AllOf,
-            conditions: vec![messages("done", Some(FAN_WIDTH))],
-        },
-        Shape::Takers => Wait {
-            kind: WaitKind::UntilOne,
-            conditions: vec![messages("items", None)],
-        },
+        Shape::Order => Wait { kind: WaitKind::AnyOf, conditions: vec![timer(20), messages("paid", None)] },
+        Shape::Reminder => Wait { kind: WaitKind::UntilOne, conditions: vec![timer(3)] },
+        Shape::Fan => Wait { kind: WaitKind::AllOf, conditions: vec![messages("done", Some(FAN_WIDTH))] },
+        Shape::Takers => Wait { kind: WaitKind::UntilOne, conditions: vec![messages("items", None)] },
         Shape::ChainSync
         | Shape::ChainAsync
         | Shape::ChainMixed
         | Shape::Flaky
         | Shape::Single
-        | Shape::Long => Wait {
-            kind: WaitKind::Skip,
-            conditions: Vec::new(),
-        },
+        | Shape::Long => Wait { kind: WaitKind::Skip, conditions: Vec::new() },
     }
 }
 
@@ -331,10 +302,8 @@ fn execute(shape: Shape, task: &Task) -> Returned {
         }
         (Shape::Fan, "split") => {
             let mut movements = vec![waiting("gather")];
-            movements.extend((1..=FAN_WIDTH).map(|leaf| Movement {
-                input: Some(number(leaf)),
-                ..plain("leaf")
-            }));
+            movements
+                .extend((1..=FAN_WIDTH).map(|leaf| Movement { input: Some(number(leaf)), ..plain("leaf") }));
             DecisionKind::GoTo(movements)
         }
         (Shape::Fan, "leaf") => {
@@ -344,9 +313,7 @@ fn execute(shape: Shape, task: &Task) -> Returned {
             });
             DecisionKind::DeadEnd
         }
-        (Shape::Takers, "open") => {
-            DecisionKind::GoTo((0..TAKERS).map(|_| waiting("taker")).collect())
-        }
+        (Shape::Takers, "open") => DecisionKind::GoTo((0..TAKERS).map(|_| waiting("taker")).collect()),
         (Shape::Reminder, _) if number_in(task.input.as_ref()) + 1 < REMINDERS => {
             DecisionKind::GoTo(vec![Movement {
                 input: Some(number(number_in(task.input.as_ref()) + 1)),
@@ -360,22 +327,18 @@ fn execute(shape: Shape, task: &Task) -> Returned {
                 stack: None,
             });
         }
-        (Shape::Order, _) => DecisionKind::GracefulComplete(Some(number(u32::from(
-            task.conditions
-                .iter()
-                .any(|condition| matches!(condition, ConditionResult::Channel { values } if !values.is_empty())),
-        )))),
+        (Shape::Order, _) => {
+            DecisionKind::GracefulComplete(Some(number(u32::from(task.conditions.iter().any(
+                |condition| matches!(condition, ConditionResult::Channel { values } if !values.is_empty()),
+            )))))
+        }
         (Shape::Fan | Shape::Takers, _) => {
             let sum = consumed(task).iter().map(|value| number_in(Some(value))).sum();
             DecisionKind::GracefulComplete(Some(number(sum)))
         }
         _ => DecisionKind::GracefulComplete(Some(number(task.attempt))),
     };
-    let decision = Decision {
-        kind,
-        cancel_steps: Vec::new(),
-        cancel_sibling_steps: Vec::new(),
-    };
+    let decision = Decision { kind, cancel_steps: Vec::new(), cancel_sibling_steps: Vec::new() };
     Returned::Decision(decision, publications)
 }
 
@@ -392,42 +355,35 @@ pub fn consumed(task: &Task) -> Vec<Value> {
 }
 
 fn channel(name: &str) -> Key {
-    Key {
-        name: Name::new(name),
-        instance: None,
-    }
+    Key { name: Name::new(name), instance: None }
 }
 
 fn plain(step_type: &str) -> Movement {
     Movement {
-        options: StepOptions {
-            skip_wait_for: true,
-            ..StepOptions::default()
-        },
+        options: StepOptions { skip_wait_for: true, ..waiting(step_type).options },
         ..waiting(step_type)
     }
 }
 
 fn waiting(step_type: &str) -> Movement {
-    Movement {
-        step_type: Name::new(step_type),
-        input: None,
-        options: StepOptions::default(),
-    }
-}
-
-fn with_recovery(step_type: &str, maximum_attempts: i32) -> Movement {
-    let mut movement = plain(step_type);
-    movement.options.execute = MethodOptions {
+    let method = MethodOptions {
+        timeout_ms: Some(METHOD_TIMEOUT_MS),
         retry: Some(RetryPolicy {
-            maximum_attempts,
+            maximum_interval_seconds: LONGEST_BACKOFF_SECONDS,
             ..RetryPolicy::default()
         }),
         ..MethodOptions::default()
     };
-    movement.options.recovery = Some(Box::new(Recovery {
-        step_type: Name::new("repair"),
-        options: plain("repair").options,
-    }));
+    let options = StepOptions { wait_for: method.clone(), execute: method, ..StepOptions::default() };
+    Movement { step_type: Name::new(step_type), input: None, options }
+}
+
+fn with_recovery(step_type: &str, maximum_attempts: i32) -> Movement {
+    let mut movement = plain(step_type);
+    if let Some(retry) = &mut movement.options.execute.retry {
+        retry.maximum_attempts = maximum_attempts;
+    }
+    movement.options.recovery =
+        Some(Box::new(Recovery { step_type: Name::new("repair"), options: plain("repair").options }));
     movement
 }

@@ -47,7 +47,7 @@ impl WorkerFaults {
 
 /// Why a Worker wants to be called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wake {
+pub(super) enum Wake {
     /// A handler is done.
     Finish(HandoutId),
     /// A handler shows that it lives.
@@ -62,7 +62,7 @@ pub enum Wake {
 
 /// What a Worker wants.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Action {
+pub(super) enum Action {
     /// Send on its stream.
     Send(WorkerFrame),
     /// Be called.
@@ -91,35 +91,41 @@ enum HandlerFate {
 
 /// One Worker process.
 #[derive(Debug)]
-pub struct Worker {
+pub(super) struct Worker {
     name: Name,
     slots: u32,
     stream: Option<StreamId>,
     connecting: bool,
     running: BTreeMap<HandoutId, Running>,
+    /// The stream that carried each task, for checks.
+    got_on: BTreeMap<HandoutId, StreamId>,
 }
 
 impl Worker {
     /// Not connected yet.
-    #[must_use]
-    pub fn new(number: u32, slots: u32) -> Self {
+    pub(super) fn new(number: u32, slots: u32) -> Self {
         Self {
             name: Name::new(&format!("worker-{number}")),
             slots,
             stream: None,
             connecting: false,
             running: BTreeMap::new(),
+            got_on: BTreeMap::new(),
         }
     }
 
     /// The stream it has, if it is open.
-    #[must_use]
-    pub fn stream(&self) -> Option<StreamId> {
+    pub(super) fn stream(&self) -> Option<StreamId> {
         self.stream
     }
 
+    /// The stream that carried a task to this Worker.
+    pub(super) fn got_on(&self, handout: HandoutId) -> Option<StreamId> {
+        self.got_on.get(&handout).copied()
+    }
+
     /// The stream is open.
-    pub fn connected(&mut self, stream: StreamId) -> Vec<Action> {
+    pub(super) fn connected(&mut self, stream: StreamId) -> Vec<Action> {
         self.connecting = false;
         self.stream = Some(stream);
         vec![Action::Send(WorkerFrame::Hello(Hello {
@@ -130,7 +136,7 @@ impl Worker {
     }
 
     /// The stream is gone, or could not be opened; handlers run on. Back-off is at most 1 s (D-21).
-    pub fn disconnected(&mut self, at: TrueTime, dice: &mut Dice) -> Vec<Action> {
+    pub(super) fn disconnected(&mut self, at: TrueTime, dice: &mut Dice) -> Vec<Action> {
         self.stream = None;
         self.connecting = false;
         let pause = dice.between(Stream::Workload, "reconnect", 50 * MILLISECOND, SECOND);
@@ -138,7 +144,7 @@ impl Worker {
     }
 
     /// A frame arrived.
-    pub fn frame(
+    pub(super) fn frame(
         &mut self,
         at: TrueTime,
         stream: StreamId,
@@ -158,7 +164,7 @@ impl Worker {
     }
 
     /// It is time.
-    pub fn wake(&mut self, at: TrueTime, wake: Wake, dice: &mut Dice) -> Vec<Action> {
+    pub(super) fn wake(&mut self, at: TrueTime, wake: Wake, dice: &mut Dice) -> Vec<Action> {
         match wake {
             Wake::Finish(handout) => self.finish(at, handout, dice),
             Wake::Heartbeat(handout) => self.heartbeat(at, handout),
@@ -193,9 +199,15 @@ impl Worker {
         dice: &mut Dice,
     ) -> Vec<Action> {
         let handout = task.handout;
+        self.got_on.insert(handout, stream);
         let draw = Stream::Workload;
         if dice.chance(draw, "declines", faults.declines) {
-            return vec![Action::Send(WorkerFrame::Decline { handout })];
+            // The type is not offered again on this stream: a new version of this Worker comes soon.
+            let replaced_at = at + dice.between(draw, "replaced", SECOND, 20 * SECOND);
+            return vec![
+                Action::Send(WorkerFrame::Decline { handout }),
+                Action::Wake(replaced_at, Wake::Cut(stream)),
+            ];
         }
         if dice.chance(draw, "returns", faults.returns) {
             return vec![Action::Send(WorkerFrame::Return { handout })];
@@ -209,9 +221,7 @@ impl Worker {
         let fate = if dice.chance(draw, "hangs", faults.hangs) {
             HandlerFate::Hangs
         } else if dice.chance(draw, "fails", faults.fails) {
-            HandlerFate::Fails {
-                non_retryable: false,
-            }
+            HandlerFate::Fails { non_retryable: false }
         } else {
             HandlerFate::Returns
         };
@@ -226,13 +236,7 @@ impl Worker {
         if dice.chance(draw, "crashes", faults.crashes) {
             actions.push(Action::Wake(moment(dice), Wake::Crash(stream)));
         }
-        let running = Running {
-            task,
-            stream,
-            heartbeats,
-            beats: 0,
-            fate,
-        };
+        let running = Running { task, stream, heartbeats, beats: 0, fate };
         self.running.insert(handout, running);
         actions
     }
@@ -245,10 +249,7 @@ impl Worker {
         match self.running.remove(&handout) {
             Some(_) => vec![Action::Send(WorkerFrame::Failed {
                 handout,
-                failure: Failure {
-                    error_type: Name::new("Cancelled"),
-                    ..Failure::default()
-                },
+                failure: Failure { error_type: Name::new("Cancelled"), ..Failure::default() },
                 non_retryable: false,
                 retry_after_ms: None,
             })],
@@ -302,23 +303,16 @@ fn result(running: &Running) -> WorkerFrame {
         retry_after_ms: None,
     };
     if let HandlerFate::Fails { non_retryable } = running.fate {
-        let failure = Failure {
-            error_type: Name::new("BadLuck"),
-            ..Failure::default()
-        };
+        let failure = Failure { error_type: Name::new("BadLuck"), ..Failure::default() };
         return failed(failure, non_retryable);
     }
     match flows::run(task) {
-        Returned::Wait(wait) => WorkerFrame::WaitForDone {
-            handout,
-            wait,
-            effects: flows::effects(task, Vec::new()),
-        },
-        Returned::Decision(decision, publications) => WorkerFrame::ExecuteDone {
-            handout,
-            decision,
-            effects: flows::effects(task, publications),
-        },
+        Returned::Wait(wait) => {
+            WorkerFrame::WaitForDone { handout, wait, effects: flows::effects(task, Vec::new()) }
+        }
+        Returned::Decision(decision, publications) => {
+            WorkerFrame::ExecuteDone { handout, decision, effects: flows::effects(task, publications) }
+        }
         Returned::Failed(failure) => failed(failure, false),
     }
 }

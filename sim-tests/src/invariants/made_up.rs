@@ -1,7 +1,10 @@
 //! Made-up states for the tests of the checks themselves.
 
-use dexzd_core::ids::{Epoch, Name, Position, ProcessId};
+use dexzd_core::engine::{Change, Durability, Lineage, Method, Snapshot, Task};
+use dexzd_core::ids::{Blob, Epoch, HandoutId, Name, Position, ProcessId, RunId, StepExecutionId};
 use dexzd_core::lease::{LeaseDuration, LeaseRecord, LeaseState, Nonce};
+use dexzd_core::log::{Entry, EntryBody, LogEnd, Origin};
+use dexzd_core::time::Timestamp;
 use dexzd_io_sim::TrueTime;
 use dexzd_io_sim::watch::{Seen, Watcher};
 
@@ -33,4 +36,65 @@ pub(super) fn lease(process: u8, epoch: u64, state: LeaseState) -> LeaseRecord {
 /// A gate opening.
 pub(super) fn open(process: u8, epoch: u64, until: TrueTime) -> Seen<'static> {
     Seen::GateOpen { process, epoch: Epoch(epoch), until }
+}
+
+/// A log, entry by entry.
+#[derive(Default)]
+pub(super) struct Log {
+    pub(super) entries: Vec<(Position, Blob)>,
+    pub(super) ends: Vec<LogEnd>,
+}
+
+impl Log {
+    pub(super) fn fence(&mut self, process: u8, epoch: u64) {
+        self.push(process, epoch, EntryBody::Fence { lease_duration_ms: 10_000 });
+    }
+
+    pub(super) fn changes(&mut self, process: u8, epoch: u64, changes: &[Change]) {
+        self.push(process, epoch, EntryBody::Changes(changes.to_vec()));
+    }
+
+    fn push(&mut self, process: u8, epoch: u64, body: EntryBody) {
+        let end = self.ends.last().copied().unwrap_or_default();
+        let entry = Entry {
+            origin: Origin {
+                node_id: Name::from("node"),
+                process_id: ProcessId(u128::from(process)),
+                epoch: Epoch(epoch),
+            },
+            position: end.position.next(),
+            nonce: 7,
+            time: Timestamp::ZERO,
+            previous: end.chain,
+            body,
+        };
+        let (bytes, chain) = entry.encode();
+        self.entries.push((entry.position, bytes));
+        self.ends.push(LogEnd { position: entry.position, chain });
+    }
+}
+
+/// A SYNC task of the only Step of one Flow.
+pub(super) fn task(attempt: u32, epoch: u64, counter: u64) -> Task {
+    Task {
+        handout: HandoutId { epoch: Epoch(epoch), counter },
+        flow_type: Name::from("t"),
+        flow_id: Name::from("f"),
+        run_id: RunId(1),
+        step: StepExecutionId { step_type: Name::from("only"), number: 1 },
+        method: Method::Execute,
+        attempt,
+        deadline: Timestamp::ZERO,
+        heartbeat_timeout_ms: None,
+        input: None,
+        snapshot: Snapshot::default(),
+        locals: Vec::new(),
+        conditions: Vec::new(),
+        recovery: None,
+        checkpoint: None,
+        durability: Durability::Sync,
+        lineage: Lineage::FlowStart,
+        wait_for_failed: false,
+        flow_start_time: Timestamp::ZERO,
+    }
 }

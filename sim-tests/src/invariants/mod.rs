@@ -1,16 +1,31 @@
 //! The invariants of requirements.md, section 3: one file each, which says what it does not check.
 
 mod epochs_rise;
+mod flow_results;
+mod invariant_01_log;
+mod invariant_02_durability;
 mod invariant_03_gates;
+mod invariant_05_work;
+mod invariant_06_state;
 mod invariant_07_liveness;
+mod invariant_07_stranded;
 mod invariant_08_release;
 mod invariant_10_traffic;
 
 pub use epochs_rise::EpochsRise;
+pub use flow_results::FlowResults;
+pub use invariant_01_log::LogIsWhole;
+pub use invariant_02_durability::AcknowledgedStays;
 pub use invariant_03_gates::Gates;
+pub use invariant_05_work::WorkIsCounted;
+pub use invariant_06_state::StateIsTheLog;
 pub use invariant_07_liveness::SomebodyServes;
+pub use invariant_07_stranded::NothingIsStranded;
 pub use invariant_08_release::ReleasedIsOver;
 pub use invariant_10_traffic::LeaseTraffic;
+
+/// The node of every simulated world.
+const NODE: &str = "node";
 
 #[cfg(test)]
 mod made_up;

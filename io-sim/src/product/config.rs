@@ -1,0 +1,167 @@
+//! What a product world is made of, and which faults strike it.
+
+use dexzd_core::lease::LeaseDuration;
+
+use super::flows::{SHAPES, Shape};
+use super::worker::WorkerFaults;
+use crate::dice::{Dice, Stream};
+use crate::swarm::{StoreFaults, rate};
+use crate::weather::LATEST_LANDING;
+use crate::{MILLISECOND, SECOND, TrueTime};
+
+/// Where the log and the lease are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// On the disk of one process, which holds `dev.lock`: the shape of `dev` and `local`.
+    Disk,
+    /// In an object store that all processes share.
+    Store,
+}
+
+/// What strikes processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Strikes {
+    /// The process dies between two outputs, in parts of a million outputs.
+    pub crashes_per_million_outputs: u32,
+    /// Half of the deaths take the machine's power with them, if this is set.
+    pub power_loss: bool,
+    /// SIGKILL at random moments.
+    pub kills_per_hour: u64,
+    /// SIGTERM at random moments.
+    pub terminations_per_hour: u64,
+    /// SIGSTOP for up to 15 s at random moments.
+    pub freezes_per_hour: u64,
+    /// The wall clock jumps by up to a minute, both ways.
+    pub wall_steps_per_hour: u64,
+    /// Syncs that fail, in parts of a million.
+    pub failing_syncs: u32,
+    /// A message between client, Worker and process takes up to 2 s, in parts of a million.
+    pub slow_messages: u32,
+    /// A broken connection is noticed by nobody before its time-outs, in parts of a million.
+    pub silent_breaks: u32,
+}
+
+/// A product world.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProductConfig {
+    /// Where the log and the lease are.
+    pub place: Place,
+    /// How many processes; one on a disk.
+    pub processes: u8,
+    /// D.
+    pub duration: LeaseDuration,
+    /// Faults of the store.
+    pub store: StoreFaults,
+    /// Faults of processes and connections.
+    pub strikes: Strikes,
+    /// Faults of Workers.
+    pub workers: WorkerFaults,
+    /// How many Workers.
+    pub worker_count: u32,
+    /// Slots of each.
+    pub slots: u32,
+    /// The Flows that clients start.
+    pub flows: Vec<Shape>,
+    /// They start within this time.
+    pub starts_within: TrueTime,
+    /// Clients that stop their Flow, in parts of a million.
+    pub stops_per_million: u32,
+    /// Clock rates differ from true time by at most this, in parts per billion.
+    pub drift_ppb: u64,
+    /// Workers connect from here on.
+    pub workers_from: TrueTime,
+    /// The process that gives this output, counted over the whole run from 1, dies before it is performed
+    /// (lesson G10).
+    pub crash_at_output: Option<u64>,
+    /// Faults end here.
+    pub heal_at: TrueTime,
+}
+
+impl ProductConfig {
+    /// Fine weather: one process on its disk, two Workers.
+    #[must_use]
+    pub fn calm(flows: Vec<Shape>) -> Self {
+        Self {
+            place: Place::Disk,
+            processes: 1,
+            duration: LeaseDuration::DEFAULT,
+            store: StoreFaults::none(),
+            strikes: Strikes::default(),
+            workers: WorkerFaults::default(),
+            worker_count: 2,
+            slots: 4,
+            flows,
+            starts_within: SECOND,
+            stops_per_million: 0,
+            drift_ppb: 0,
+            workers_from: 0,
+            crash_at_output: None,
+            heal_at: 0,
+        }
+    }
+
+    /// A swarm's choice: most faults are absent, the others differ wildly.
+    pub fn draw(dice: &mut Dice) -> Self {
+        let stream = Stream::Swarm;
+        let place = [Place::Disk, Place::Store][dice.weighted(stream, "place", &[1, 1])];
+        let processes = match place {
+            Place::Disk => 1,
+            Place::Store => [2, 1, 3][dice.weighted(stream, "processes", &[4, 2, 1])],
+        };
+        let mut per_hour = |kind, rates: [u64; 4]| rates[dice.weighted(stream, kind, &[4, 2, 2, 1])];
+        let strikes = Strikes {
+            kills_per_hour: per_hour("kills", [0, 30, 120, 600]),
+            terminations_per_hour: per_hour("terminations", [0, 0, 60, 300]),
+            freezes_per_hour: per_hour("freezes", [0, 0, 30, 120]),
+            wall_steps_per_hour: per_hour("wall_steps", [0, 0, 30, 120]),
+            ..Strikes::default()
+        };
+        let crash_rates = [2_000, 0, 10_000, 40_000];
+        let strikes = Strikes {
+            crashes_per_million_outputs: crash_rates[dice.weighted(stream, "crashes", &[4, 2, 2, 1])],
+            power_loss: dice.chance(stream, "power_loss", 500_000),
+            failing_syncs: rate(dice, "failing_syncs").min(5_000),
+            slow_messages: rate(dice, "slow_messages").min(200_000),
+            silent_breaks: rate(dice, "silent_breaks").min(500_000),
+            ..strikes
+        };
+        let heal_at = dice.between(stream, "heal_at", 20 * SECOND, 120 * SECOND);
+        let flow_count = dice.between(stream, "flows", 2, 20);
+        let flows =
+            (0..flow_count).map(|_| SHAPES[dice.weighted(stream, "shape", &[1; SHAPES.len()])]).collect();
+        Self {
+            place,
+            processes,
+            duration: LeaseDuration::from_millis(
+                [3_000, 6_000, 10_000][dice.weighted(stream, "duration", &[2, 1, 2])],
+            )
+            .expect("3 s to 1 h"),
+            store: StoreFaults::draw(dice),
+            strikes,
+            workers: WorkerFaults::draw(dice),
+            worker_count: [2, 1, 3][dice.weighted(stream, "workers", &[3, 1, 1])],
+            slots: [4, 1, 16][dice.weighted(stream, "slots", &[3, 1, 1])],
+            flows,
+            starts_within: heal_at,
+            stops_per_million: rate(dice, "stops").min(200_000),
+            drift_ppb: [0, 200_000, 20_000_000][dice.weighted(stream, "drift", &[2, 2, 1])],
+            workers_from: 0,
+            crash_at_output: None,
+            heal_at,
+        }
+    }
+
+    /// By then an active must exist and stay (as in the lease world).
+    #[must_use]
+    pub fn recovered_by(&self) -> TrueTime {
+        let expiry = self.duration.as_millis() * MILLISECOND + SECOND;
+        self.heal_at + LATEST_LANDING + 2 * expiry + 30 * SECOND + 10 * SECOND
+    }
+
+    /// By then every Flow must be closed: the longest wait of a shape, the longest handler with its
+    /// time-out, and the longest back-off, a few times over.
+    #[must_use]
+    pub fn end(&self) -> TrueTime {
+        self.recovered_by().max(self.starts_within) + 400 * SECOND
+    }
+}
