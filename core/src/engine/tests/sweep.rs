@@ -17,11 +17,14 @@ impl World {
     pub(super) fn sweep(&self) {
         assert!(self.engine.appender.is_idle(), "a sweep needs everything to be durable");
         let contents = self.disk.contents();
+        let timers: BTreeMap<RunId, Vec<u8>> = contents.keys().filter_map(waits_timer).collect();
         let mut expected: BTreeMap<Vec<u8>, &str> = BTreeMap::new();
         for run_id in runs(&contents) {
             let run = Run::load(run_id, &self.disk, crate::ids::Position(0))
                 .unwrap_or_else(|error| panic!("run {run_id} cannot be read: {error:?}"));
-            expected.extend(self.keys_of(&run));
+            let waits_timer = timers.get(&run_id);
+            expected.extend(waits_timer.map(|key| (key.clone(), "a run whose Waits are to be judged")));
+            expected.extend(self.keys_of(&run, waits_timer.is_some()));
         }
         for key in contents.keys().filter(|key| key.starts_with(b"w") || key.starts_with(b"t")) {
             assert!(expected.contains_key(key), "a key without a Step: {}", key.escape_ascii());
@@ -32,7 +35,7 @@ impl World {
     }
 
     /// The keys that keep a run going.
-    fn keys_of(&self, run: &Run) -> Vec<(Vec<u8>, &'static str)> {
+    fn keys_of(&self, run: &Run, judges_waits: bool) -> Vec<(Vec<u8>, &'static str)> {
         let timer = |due, kind| keys::timer(&Timer { due, run_id: run.id, kind });
         let mut expected = Vec::new();
         if run.head().status != FlowStatus::Running {
@@ -50,24 +53,10 @@ impl World {
         if let Some(closing) = &run.head().closing {
             expected.push((timer(closing.until, TimerKind::Closing), "a closing run"));
         }
-        expected.extend(self.waits_timer(run).map(|key| (key, "a run whose Waits are to be judged")));
         for (id, step) in run.steps.iter() {
-            expected.extend(self.key_of(run, id, step, &timer));
+            expected.extend(self.key_of(run, id, step, judges_waits, &timer));
         }
         expected
-    }
-
-    /// Whether the store says that Waits of this run are still to be judged.
-    fn judges_waits(&self, run: &Run) -> bool {
-        self.waits_timer(run).is_some()
-    }
-
-    fn waits_timer(&self, run: &Run) -> Option<Vec<u8>> {
-        let is_one = |key: &&Vec<u8>| {
-            keys::parse_timer(key)
-                .is_some_and(|timer| timer.run_id == run.id && timer.kind == TimerKind::Waits)
-        };
-        self.disk.contents().keys().find(is_one).cloned()
     }
 
     fn key_of(
@@ -75,6 +64,7 @@ impl World {
         run: &Run,
         id: &StepExecutionId,
         step: &StepRecord,
+        judges_waits: bool,
         timer: &dyn Fn(crate::time::Timestamp, TimerKind) -> Vec<u8>,
     ) -> Option<(Vec<u8>, &'static str)> {
         match &step.phase {
@@ -92,12 +82,18 @@ impl World {
             StepPhase::Waiting(progress) => {
                 let wait = step.wait.as_ref().expect("a waiting Step has a Wait");
                 let over = wait::evaluate(wait, progress, &|channel| run.channel_size(channel));
-                assert!(over.is_none() || self.judges_waits(run), "{id} waits for what is there");
+                assert!(over.is_none() || judges_waits, "{id} waits for what is there");
                 let due = progress.next_due()?;
                 Some((timer(due, TimerKind::Condition(id.clone())), "a waiting Step"))
             }
         }
     }
+}
+
+/// The run, if this is the key of a timer that says its Waits are still to be judged.
+fn waits_timer(key: &Vec<u8>) -> Option<(RunId, Vec<u8>)> {
+    let timer = if key.starts_with(b"t") { keys::parse_timer(key)? } else { return None };
+    (timer.kind == TimerKind::Waits).then(|| (timer.run_id, key.clone()))
 }
 
 fn runs(contents: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<RunId> {
