@@ -92,8 +92,8 @@ impl World {
 
 /// The run, if this is the key of a timer that says its Waits are still to be judged.
 fn waits_timer(key: &Vec<u8>) -> Option<(RunId, Vec<u8>)> {
-    let timer = if key.starts_with(b"t") { keys::parse_timer(key)? } else { return None };
-    (timer.kind == TimerKind::Waits).then(|| (timer.run_id, key.clone()))
+    let timer = keys::parse_timer(key).filter(|timer| timer.kind == TimerKind::Waits)?;
+    Some((timer.run_id, key.clone()))
 }
 
 fn runs(contents: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<RunId> {
