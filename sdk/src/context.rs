@@ -252,6 +252,14 @@ impl Context {
     pub fn delete_message<T>(&self, channel: &Channel<T>, message_id: &str) -> Result<(), StepError> {
         let key = channel.key();
         self.flow.schema.check_channel(self.flow.flow_type, key)?;
+        if message_id.len() != 32 || !message_id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(StepError::new(
+                "InvalidMessageId",
+                format_args!(
+                    "{message_id:?} is no message ID: take one from Context::messages, 32 hexadecimal digits"
+                ),
+            ));
+        }
         self.effects().deletions.push(proto::MessageDeletion {
             channel: Some(key.to_proto()),
             message_id: message_id.to_owned(),

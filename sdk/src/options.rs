@@ -315,10 +315,13 @@ impl Load {
     }
 }
 
-/// Milliseconds of a duration, never negative, as the wire carries them; the server refuses what is too
-/// long, and names the field.
+/// The longest duration the server takes: 100 years, in milliseconds.
+const LONGEST_DURATION_MS: i64 = 100 * 366 * 24 * 3_600 * 1_000;
+
+/// Milliseconds of a duration, as the wire carries them. What is longer than 100 years becomes 100 years:
+/// nobody will notice, and the server takes no more.
 pub(crate) fn milliseconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX).min(LONGEST_DURATION_MS)
 }
 
 /// Rounded up, because zero means "the default".

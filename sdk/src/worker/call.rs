@@ -9,6 +9,7 @@ use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use dexzd_proto as proto;
+use prost::Message as _;
 use proto::worker_frame::{ExecuteDone, Kind, WaitForDone};
 
 use crate::cancel::Cancellation;
@@ -23,6 +24,9 @@ use crate::worker::frames::FrameSender;
 /// A cancelled handler that has not ended after this time is dropped where it waits: the server has
 /// given its slot to somebody else.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
+
+/// A result is at most so large, encoded: what the server takes (8 MiB), less what names the task.
+const RESULT_BYTES: usize = (8 << 20) - (16 << 10);
 
 /// One call of one handler.
 pub(crate) struct Call {
@@ -98,11 +102,13 @@ fn wait_for_done(context: &Context, wait: Wait) -> Result<Kind, StepError> {
     if let Some(names) = wait.names() {
         effects.locals.push(names?);
     }
-    Ok(Kind::WaitForDone(WaitForDone {
+    let done = WaitForDone {
         handout: context.task().handout,
         wait: Some(wait.into_proto()),
         effects: Some(effects),
-    }))
+    };
+    check_size(done.encoded_len())?;
+    Ok(Kind::WaitForDone(done))
 }
 
 fn execute_done(context: &Context, decision: Decision) -> Result<Kind, StepError> {
@@ -123,11 +129,28 @@ fn execute_done(context: &Context, decision: Decision) -> Result<Kind, StepError
     for channel in decision::channels(&decision) {
         flow.schema.check_channel_name(flow.flow_type, &channel.name, channel.instance.is_some())?;
     }
-    Ok(Kind::ExecuteDone(ExecuteDone {
+    let done = ExecuteDone {
         handout: context.task().handout,
         decision: Some(decision),
         effects: Some(context.take_effects()),
-    }))
+    };
+    check_size(done.encoded_len())?;
+    Ok(Kind::ExecuteDone(done))
+}
+
+/// A result that is too large fails its own attempt here: on the wire it would end the stream, and with it
+/// everybody else's attempts.
+fn check_size(bytes: usize) -> Result<(), StepError> {
+    if bytes <= RESULT_BYTES {
+        return Ok(());
+    }
+    Err(StepError::new(
+        "ResultTooLarge",
+        format_args!(
+            "what the handler staged and decided is {bytes} bytes, and at most {RESULT_BYTES} travel at once: spread \
+             it over several Steps, or store it elsewhere and pass references"
+        ),
+    ))
 }
 
 /// Ends once a handler that was told to stop has had time to.

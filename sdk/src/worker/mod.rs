@@ -232,6 +232,9 @@ impl Worker {
                     let opened_at = Instant::now();
                     match session.serve(inbound, shutdown.as_mut(), self.drain_timeout).await {
                         SessionEnd::Stopped => return Ok(()),
+                        SessionEnd::Refused(message) => {
+                            return Err(self.refused(Code::InvalidArgument, message));
+                        }
                         SessionEnd::Lost(why) => {
                             tracing::warn!(address = %self.server.address, why, "the Worker stream ended");
                         }
@@ -293,10 +296,13 @@ impl Worker {
         let (code, message) = (status.code(), status.message().to_owned());
         // What this Worker says is wrong, or what answers is no dex-server-zd.
         if matches!(code, Code::InvalidArgument | Code::Unimplemented) {
-            let address = self.server.address.to_string();
-            return OpenError::Fatal(WorkerError::Refused { address, code, message });
+            return OpenError::Fatal(self.refused(code, message));
         }
         OpenError::Transient(format!("{code:?}: {message}"))
+    }
+
+    fn refused(&self, code: Code, message: String) -> WorkerError {
+        WorkerError::Refused { address: self.server.address.to_string(), code, message }
     }
 }
 

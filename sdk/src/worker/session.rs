@@ -30,6 +30,8 @@ pub(crate) enum SessionEnd {
     Stopped,
     /// The server or the network ended it.
     Lost(String),
+    /// The server refused the hello: it will refuse the next one, too.
+    Refused(String),
 }
 
 /// One open stream.
@@ -38,6 +40,8 @@ pub(crate) struct Session {
     frames: FrameSender,
     running: HashMap<(u64, u64), Running>,
     stage: Stage,
+    /// Whether the server has sent anything.
+    is_accepted: bool,
 }
 
 /// A task whose result has not been settled.
@@ -54,7 +58,7 @@ enum Stage {
 
 impl Session {
     pub(crate) fn new(registry: Arc<Registry>, frames: FrameSender) -> Self {
-        Self { registry, frames, running: HashMap::new(), stage: Stage::Taking }
+        Self { registry, frames, running: HashMap::new(), stage: Stage::Taking, is_accepted: false }
     }
 
     /// Serves the stream. `shutdown` is not polled again once it has ended.
@@ -142,12 +146,16 @@ impl Session {
             }
             Some(ServerKind::Ping(_)) => self.frames.send(Kind::Pong(Pong {})),
             Some(ServerKind::Refused(why)) => {
-                return Err(SessionEnd::Lost(format!("the server refused the stream: {why}")));
+                return Err(match self.is_accepted {
+                    true => SessionEnd::Lost(format!("the server refused a frame: {why}")),
+                    false => SessionEnd::Refused(why),
+                });
             }
             None => {
                 tracing::debug!("the server sent a kind of frame that this version does not know")
             }
         }
+        self.is_accepted = true;
         Ok(())
     }
 

@@ -11,6 +11,8 @@ use crate::CancelReason;
 use crate::prelude::*;
 use crate::testing::{FakeServer, send_task, task};
 
+const MESSAGE_ID: &str = "01a22e99e2797c23833bc3db9de0948e";
+
 fn json(text: &str) -> Option<proto::Value> {
     Some(proto::Value { encoding: "json".to_owned(), data: text.as_bytes().to_vec() })
 }
@@ -54,7 +56,7 @@ async fn d_044_a_result_repeats_the_handout_and_carries_every_effect() {
             ctx.clear(&SCORES.at("bob"))?;
             ctx.publish(&INBOX, "hello")?;
             ctx.publish(&VOTES.at("ada"), &1)?;
-            ctx.delete_message(&INBOX, "m-1")?;
+            ctx.delete_message(&INBOX, MESSAGE_ID)?;
             ctx.record("seen", &true)?;
             Ok(Decision::go_to::<Work>(&Some("next".to_owned())).cancelling::<Pause>())
         })
@@ -97,7 +99,7 @@ async fn d_044_a_result_repeats_the_handout_and_carries_every_effect() {
                 ],
                 deletions: vec![proto::MessageDeletion {
                     channel: key("inbox", None),
-                    message_id: "m-1".to_owned(),
+                    message_id: MESSAGE_ID.to_owned(),
                 }],
                 locals: vec![],
                 events: vec![named("seen", "true")],
@@ -337,6 +339,46 @@ async fn an_error_says_whether_and_when_it_is_retried() {
             ("ParseIntError".to_owned(), false, None),
         ]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_would_break_the_stream_fails_its_own_attempt_only() {
+    let bad_id = working(|ctx| {
+        Box::pin(async move {
+            ctx.delete_message(&INBOX, "m-1")?;
+            Ok(Decision::dead_end())
+        })
+    });
+    let too_large = working(|ctx| {
+        Box::pin(async move {
+            let text = "x".repeat(1_000_000);
+            for _ in 0..9 {
+                ctx.publish(&INBOX, &text)?;
+            }
+            Ok(Decision::dead_end())
+        })
+    });
+    let execute = || task("Work", proto::Method::Execute, 1);
+    assert_eq!(
+        failure_text(&failure_of(bad_id, execute()).await),
+        (
+            "InvalidMessageId",
+            "\"m-1\" is no message ID: take one from Context::messages, 32 hexadecimal digits"
+        )
+    );
+    assert_eq!(failure_text(&failure_of(too_large, execute()).await).0, "ResultTooLarge");
+    let Kind::WaitForDone(done) = frame_of(
+        pausing(|_| Box::pin(async { Ok(Wait::until(Condition::timer(Duration::MAX))) })),
+        task("Pause", proto::Method::WaitFor, 1),
+    )
+    .await
+    else {
+        panic!("expected a Wait");
+    };
+    let century = Some(proto::condition::Kind::Timer(proto::condition::Timer {
+        duration_ms: 100 * 366 * 24 * 3_600 * 1_000,
+    }));
+    assert_eq!(done.wait.unwrap().conditions[0].kind, century);
 }
 
 #[tokio::test(start_paused = true)]

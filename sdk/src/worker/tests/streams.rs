@@ -120,11 +120,24 @@ async fn a_ping_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_stream_is_opened_again() {
+async fn a_stream_that_ends_over_one_frame_is_opened_again() {
     let mut server = FakeServer::start();
     let (_stop, _worker) = run(worker(&server, idle()));
-    let first = server.stream_after_hello().await;
-    first.send(ServerKind::Refused("a second hello".to_owned()));
+    let mut first = server.stream_after_hello().await;
+    assert!(first.is_quiet().await);
+    first.send(ServerKind::Refused("frames[0]: is missing".to_owned()));
     let mut second = server.stream_after_hello().await;
     assert!(second.is_quiet().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_hello_ends_the_worker_with_the_reason() {
+    let mut server = FakeServer::start();
+    let (_stop, worker) = run(worker(&server, idle()));
+    let stream = server.stream_after_hello().await;
+    stream.send(ServerKind::Refused("flow_types[0].name: is too long".to_owned()));
+    assert_eq!(
+        worker.await.unwrap().unwrap_err().to_string(),
+        "the server at fake:1 refuses this Worker (InvalidArgument): flow_types[0].name: is too long"
+    );
 }
