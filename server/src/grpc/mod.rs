@@ -10,9 +10,13 @@ mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::HeaderValue;
+use axum::middleware::map_response;
+use axum::response::Response;
 use dexzd_proto as proto;
 use proto::flow_service_server::FlowServiceServer;
 use proto::worker_task_service_server::WorkerTaskServiceServer;
+use tonic::Code;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 
@@ -50,11 +54,27 @@ pub(crate) fn routes<B: Backend>(
             .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    Ok(Routes::new(flow)
+    let routes = Routes::new(flow)
         .add_service(worker)
         .add_service(health)
         .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?))
+        .add_service(reflection().build_v1alpha()?);
+    Ok(routes.into_axum_router().layer(map_response(too_large)).into())
+}
+
+/// A message above the limit is refused by tonic as OUT_OF_RANGE, before any service sees it. Like
+/// everything else that is too big, it is RESOURCE_EXHAUSTED here; nothing of ours is OUT_OF_RANGE.
+async fn too_large(mut response: Response) -> Response {
+    const GRPC_STATUS: &str = "grpc-status";
+    if response.headers().get(GRPC_STATUS) == Some(&header(Code::OutOfRange)) {
+        response.headers_mut().insert(GRPC_STATUS, header(Code::ResourceExhausted));
+    }
+    response
+}
+
+/// A code as it travels.
+fn header(code: Code) -> HeaderValue {
+    HeaderValue::from(code as u16)
 }
 
 #[cfg(test)]

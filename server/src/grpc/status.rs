@@ -98,14 +98,13 @@ pub(super) fn call_error(error: &CallError) -> Status {
 }
 
 /// The status of a stream that broke the protocol: the same words as its last frame.
-pub(super) fn refused_stream(message: &str) -> Status {
+pub(super) fn refused_stream(code: Code, message: &str) -> Status {
     let field = message.split_once(": ").map_or("frames", |(field, _)| field);
-    let detail = ErrorDetail {
-        sub_status: SubStatus::InvalidArgument.into(),
-        field: field.to_owned(),
-        ..ErrorDetail::default()
-    };
-    Status::with_details(Code::InvalidArgument, message, detail.encode_to_vec().into())
+    let sub_status =
+        if code == Code::ResourceExhausted { SubStatus::LimitExceeded } else { SubStatus::InvalidArgument };
+    let detail =
+        ErrorDetail { sub_status: sub_status.into(), field: field.to_owned(), ..ErrorDetail::default() };
+    Status::with_details(code, message, detail.encode_to_vec().into())
 }
 
 /// Passes the gate, or not: the last thing before an answer is handed to the transport (D-47, HA-71).

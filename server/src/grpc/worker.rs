@@ -15,7 +15,7 @@ use proto::worker_task_service_server::WorkerTaskService;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 use tokio_stream::Stream;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::Backend;
 use super::backend::{FrameSink, WorkerConnection};
@@ -73,7 +73,7 @@ impl<B: Backend> WorkerTaskService for Workers<B> {
 async fn read(
     mut batches: Streaming<proto::WorkerBatch>,
     to_engine: Box<dyn FrameSink>,
-    malformed: oneshot::Sender<Name>,
+    malformed: oneshot::Sender<Refusal>,
 ) {
     loop {
         let batch = match batches.message().await {
@@ -82,7 +82,9 @@ async fn read(
             Ok(None) => return,
             Err(status) => {
                 // Bytes that are no message, or one above the limit: said to the Worker, where it still listens.
-                let _ = malformed.send(Name::new(status.message()));
+                let too_large = status.code() == Code::OutOfRange;
+                let code = if too_large { Code::ResourceExhausted } else { Code::InvalidArgument };
+                let _ = malformed.send(Refusal { code, message: Name::new(status.message()) });
                 return;
             }
         };
@@ -90,12 +92,19 @@ async fn read(
             match convert::worker_frame(index, frame) {
                 Ok(frame) => to_engine.send(frame),
                 Err(invalid) => {
-                    let _ = malformed.send(Name::from(invalid.to_string()));
+                    let message = Name::from(invalid.to_string());
+                    let _ = malformed.send(Refusal { code: Code::InvalidArgument, message });
                     return;
                 }
             }
         }
     }
+}
+
+/// What a Worker said that ends its stream.
+struct Refusal {
+    code: Code,
+    message: Name,
 }
 
 /// Ends the reading half together with the writing half.
@@ -115,11 +124,11 @@ pub(super) struct TaskStream<B> {
     /// Received and not yet yielded.
     waiting: VecDeque<ServerFrame>,
     /// Says what was malformed, if the Worker's side ended for that.
-    fault: Option<oneshot::Receiver<Name>>,
+    fault: Option<oneshot::Receiver<Refusal>>,
     /// Running while a task is held because the lease is in doubt.
     doubt: Option<Pin<Box<Sleep>>>,
     /// Why the stream ends with an error.
-    refusal: Option<Name>,
+    refusal: Option<Refusal>,
     ended: bool,
     #[expect(dead_code, reason = "held for its drop")]
     reader: AbortOnDrop,
@@ -129,12 +138,13 @@ impl<B: Backend> TaskStream<B> {
     /// Everything that is there, up to a batch.
     fn receive(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Some(fault) = &mut self.fault
-            && let Poll::Ready(message) = Pin::new(fault).poll(context)
+            && let Poll::Ready(refusal) = Pin::new(fault).poll(context)
         {
             self.fault = None;
-            if let Ok(message) = message {
+            if let Ok(refusal) = refusal {
                 self.from_engine.close();
-                self.waiting.push_back(ServerFrame::Refused { message });
+                self.waiting.push_back(ServerFrame::Refused { message: refusal.message.clone() });
+                self.refusal = Some(refusal);
                 self.ended = true;
             }
         }
@@ -187,8 +197,10 @@ impl<B: Backend> TaskStream<B> {
         while bytes < BATCH_BYTES
             && let Some(frame) = self.waiting.pop_front()
         {
-            if let ServerFrame::Refused { message } = &frame {
-                self.refusal = Some(message.clone());
+            if let ServerFrame::Refused { message } = &frame
+                && self.refusal.is_none()
+            {
+                self.refusal = Some(Refusal { code: Code::InvalidArgument, message: message.clone() });
             }
             let frame = convert::server_frame(&frame);
             bytes += frame.encoded_len();
@@ -206,7 +218,9 @@ impl<B: Backend> Stream for TaskStream<B> {
             ready!(self.receive(context));
             if self.waiting.is_empty() {
                 // Only an ended stream comes here with nothing in hand.
-                return Poll::Ready(self.refusal.take().map(|message| Err(refused_stream(&message))));
+                return Poll::Ready(
+                    self.refusal.take().map(|refusal| Err(refused_stream(refusal.code, &refusal.message))),
+                );
             }
             ready!(self.pass_gate(context));
             let batch = self.batch();

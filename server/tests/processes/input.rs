@@ -180,7 +180,7 @@ async fn bad_input_of_other_calls_gets_its_code_and_field_and_writes_nothing() {
     assert_eq!(server.metric("dexzd_log_position"), position, "nothing was written");
 
     let huge = proto::StartFlowRequest { flow_id: "x".repeat(proto::MESSAGE_BYTES + 1), ..start() };
-    assert_eq!(client.start_flow(huge).await.expect_err("too big").code(), Code::OutOfRange);
+    assert_eq!(client.start_flow(huge).await.expect_err("too big").code(), Code::ResourceExhausted);
 }
 
 /// One raw Worker stream.
