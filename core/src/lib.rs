@@ -15,6 +15,10 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::wildcard_enum_match_arm, reason = "a test names what it expects; all else fails it")
+)]
 
 extern crate alloc;
 #[cfg(test)]

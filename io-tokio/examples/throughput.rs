@@ -8,6 +8,8 @@
 //!
 //! `DEXZD_DATA_DIR` names the data directory; `wait` leaves it behind for `open`.
 
+#![allow(clippy::disallowed_macros, reason = "an example speaks to whoever started it")]
+
 use std::env;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

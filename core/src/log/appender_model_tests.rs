@@ -1,6 +1,7 @@
 //! The appender against a store that does everything a store may do.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Place;
 use std::vec;
 use std::vec::Vec;
 
@@ -86,11 +87,12 @@ impl World {
     fn perform(&mut self, output: &AppenderOutput) -> AppenderInput {
         match output {
             AppenderOutput::Write { request, position, entry } => {
-                let outcome = if self.entries.contains_key(&position.0) {
-                    WriteOutcome::Refused
-                } else {
-                    self.entries.insert(position.0, entry.clone());
-                    WriteOutcome::Done { version: Version(Blob::default()) }
+                let outcome = match self.entries.entry(position.0) {
+                    Place::Occupied(_) => WriteOutcome::Refused,
+                    Place::Vacant(free) => {
+                        free.insert(entry.clone());
+                        WriteOutcome::Done { version: Version(Blob::default()) }
+                    }
                 };
                 AppenderInput::Written { request: *request, outcome }
             }

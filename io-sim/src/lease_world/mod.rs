@@ -244,8 +244,7 @@ impl LeaseWorld {
             let longest = 3 * self.config.duration.as_millis() * MILLISECOND;
             let at_random = |dice: &mut Dice, per_hour: u64| {
                 let mut moments = Vec::new();
-                if per_hour > 0 {
-                    let mean = 3_600 * SECOND / per_hour;
+                if let Some(mean) = (3_600 * SECOND).checked_div(per_hour) {
                     let mut at = 0;
                     loop {
                         at += dice.between(Stream::Crash, "pause", 1, 2 * mean);

@@ -1,6 +1,7 @@
 //! A log made by hand, and a shell that answers from it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Place;
 use std::vec;
 use std::vec::Vec;
 
@@ -163,12 +164,13 @@ impl Shell {
                     self.handle(StartupInput::Listed { request, outcome });
                 }
                 StartupOutput::Write { request, position, entry } => {
-                    let outcome = if self.log.entries.contains_key(&position.0) {
-                        WriteOutcome::Refused
-                    } else {
-                        self.log.entries.insert(position.0, entry.clone());
-                        self.written.push((position.0, entry));
-                        WriteOutcome::Done { version: Version(Blob::default()) }
+                    let outcome = match self.log.entries.entry(position.0) {
+                        Place::Occupied(_) => WriteOutcome::Refused,
+                        Place::Vacant(free) => {
+                            free.insert(entry.clone());
+                            self.written.push((position.0, entry));
+                            WriteOutcome::Done { version: Version(Blob::default()) }
+                        }
                     };
                     self.handle(StartupInput::Written { request, outcome });
                 }
