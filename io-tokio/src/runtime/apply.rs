@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{self, Receiver};
 
 use dexzd_core::node::Input as NodeInput;
 use dexzd_core::stop::StopReason;
@@ -17,6 +17,8 @@ pub(super) struct Applier {
     pub(super) control: ControlSender,
     pub(super) upkeep: Sender<UpkeepMessage>,
     pub(super) applied: Arc<AtomicU64>,
+    /// Whether the log is synced before it acknowledges.
+    pub(super) synced: bool,
     pub(super) events: Arc<dyn EventSink>,
 }
 
@@ -37,12 +39,26 @@ impl Applier {
                     self.applied.store(end.position.0, Ordering::Release);
                     let wants = local.wants_flush();
                     if wants && !flush_asked {
-                        self.upkeep.send(UpkeepMessage::Flush);
+                        self.ask_for_flush();
                     }
                     flush_asked = wants;
                 }
                 ApplyMessage::Stop => return,
             }
         }
+    }
+
+    /// Where the log is not synced with every entry, nothing is applied between the sync of the log and the
+    /// flush that follows it: a crash of the host must not leave a local store that is ahead of its log,
+    /// because a trimmed log could not rebuild it.
+    fn ask_for_flush(&self) {
+        if self.synced {
+            self.upkeep.send(UpkeepMessage::Flush { done: None });
+            return;
+        }
+        let (done, over) = mpsc::channel();
+        self.upkeep.send(UpkeepMessage::Flush { done: Some(done) });
+        // Either way it is over.
+        let _ = over.recv();
     }
 }

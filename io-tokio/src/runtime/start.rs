@@ -141,6 +141,7 @@ pub(super) fn start_on(
         events: Arc::clone(&sink),
     };
     let applier = Applier {
+        synced: config.durability.syncs(),
         inbox: apply_inbox,
         control: control_sender.clone(),
         upkeep: upkeep_sender.clone(),

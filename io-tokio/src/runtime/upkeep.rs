@@ -22,8 +22,8 @@ use crate::local::LocalStore;
 pub(super) enum UpkeepMessage {
     /// The local store to look after.
     Use { local: Arc<dyn LocalStore> },
-    /// It wants to be flushed.
-    Flush,
+    /// It wants to be flushed. `done` is told, or dropped, when that is over.
+    Flush { done: Option<mpsc::Sender<()>> },
     /// The process ends. In order: everything that was applied is made durable first.
     Stop { in_order: bool },
 }
@@ -44,13 +44,14 @@ impl Upkeep {
         while let Ok(message) = self.inbox.recv() {
             match message {
                 UpkeepMessage::Use { local: opened } => local = Some(opened),
-                UpkeepMessage::Flush => {
+                UpkeepMessage::Flush { done } => {
                     if let Some(local) = &local
                         && went_well
                         && local.wants_flush()
                     {
                         went_well = self.flush(&**local, true);
                     }
+                    drop(done);
                 }
                 UpkeepMessage::Stop { in_order } => {
                     if in_order

@@ -32,6 +32,15 @@ struct Faults {
     /// Syncs wait until this is over.
     stall: Mutex<bool>,
     stall_over: Condvar,
+    /// What was asked of log and local store, in order.
+    asked: Mutex<Vec<Asked>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Asked {
+    SyncLog,
+    Apply,
+    Flush,
 }
 
 impl Faults {
@@ -45,6 +54,10 @@ impl Faults {
 
     fn take_one(switch: &AtomicU64) -> bool {
         switch.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+    }
+
+    fn asked(&self, what: Asked) {
+        self.asked.lock().expect("no panic").push(what);
     }
 
     fn set_stall(&self, stalled: bool) {
@@ -71,6 +84,7 @@ impl Disk for FaultyDisk {
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {
+        self.0.asked(Asked::SyncLog);
         let mut stalled = self.0.stall.lock().expect("no panic");
         while *stalled {
             stalled = self.0.stall_over.wait(stalled).expect("no panic");
@@ -149,6 +163,7 @@ impl StateRead for FaultyLocal {
 
 impl LocalStore for FaultyLocal {
     fn apply(&self, end: LogEnd, changes: &[Change]) -> Result<(), LocalStoreError> {
+        self.1.asked(Asked::Apply);
         self.0.apply(end, changes)
     }
 
@@ -165,11 +180,16 @@ impl LocalStore for FaultyLocal {
     }
 
     fn flush(&self) -> Result<LogEnd, LocalStoreError> {
+        self.1.asked(Asked::Flush);
         self.0.flush()
     }
 }
 
 async fn serving_on(folder: &Path, faults: &Arc<Faults>) -> NodeHandle {
+    serving_with(config_with_renewals(folder), faults).await
+}
+
+async fn serving_with(config: NodeConfig, faults: &Arc<Faults>) -> NodeHandle {
     let (store_faults, local_faults) = (Arc::clone(faults), Arc::clone(faults));
     let devices = Devices {
         disk: Arc::new(FaultyDisk(Arc::clone(faults))),
@@ -178,7 +198,7 @@ async fn serving_on(folder: &Path, faults: &Arc<Faults>) -> NodeHandle {
         exit: || WATCHDOG_BARKS.store(true, Ordering::SeqCst),
         ..Devices::default()
     };
-    let node = start_on(config_with_renewals(folder), Arc::new(()), devices).expect("started");
+    let node = start_on(config, Arc::new(()), devices).expect("started");
     wait_until_active(&node).await;
     node
 }
@@ -311,5 +331,39 @@ async fn wait_for_renewals(folder: &Path, count: usize) {
         }
         std::thread::sleep(Duration::from_millis(20));
         tokio::task::yield_now().await;
+    }
+}
+
+/// A crash of the host takes what was not synced. It must not take the log's end and leave a local store
+/// that has it: a trimmed log could not rebuild that store.
+#[test]
+fn ha_009_the_log_is_synced_before_the_local_store_is_flushed_and_nothing_is_applied_in_between() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let faults = Arc::new(Faults::default());
+    let mode = DurabilityMode::ProcessCrashSafe;
+    run(async {
+        let node = serving_with(NodeConfig { durability: mode, ..config(folder.path()) }, &faults).await;
+        // 40 MB of inputs make the local store ask for a flush at least once.
+        let clients: Vec<_> = (0..4)
+            .map(|client| {
+                let node = node.clone();
+                tokio::spawn(async move {
+                    for number in 0..10 {
+                        node.call(large_start(&format!("flow-{client}-{number}"))).await.expect("started");
+                    }
+                })
+            })
+            .collect();
+        for client in clients {
+            client.await.expect("no client failed");
+        }
+        shut_down(node).await;
+    });
+    let asked = faults.asked.lock().expect("no panic");
+    let flushes: Vec<usize> = (0..asked.len()).filter(|index| asked[*index] == Asked::Flush).collect();
+    assert!(flushes.len() >= 2, "one under load, one at the end");
+    for flush in flushes {
+        let before = asked[..flush].iter().rev().find(|what| **what != Asked::Flush);
+        assert_eq!(before, Some(&Asked::SyncLog));
     }
 }

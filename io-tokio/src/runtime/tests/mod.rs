@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use dexzd_core::engine::{
     Answer, Call, CallError, Decision, DecisionKind, Effects, EngineEvent, FlowStatus, FlowTypeDefinition,
-    Hello, Movement, ServerFrame, StartFlow, StepOptions, Target, Task, WorkerFrame,
+    Hello, Movement, ServerFrame, StartFlow, StepOptions, Target, Task, Value, WorkerFrame,
 };
 use dexzd_core::ids::{Name, RunId};
 use dexzd_core::lease::{CandidateEvent, LeaseDuration};
@@ -88,6 +88,17 @@ fn flow_start(flow_id: &str) -> Call {
         }
         .into(),
     )
+}
+
+/// With an input of 1 MB.
+fn large_start(flow_id: &str) -> Call {
+    let mut call = flow_start(flow_id);
+    if let Call::Start(start) = &mut call
+        && let Some(movement) = &mut start.start
+    {
+        movement.input = Some(Value { encoding: Name::new("bytes"), data: vec![7; 1_000_000].into() });
+    }
+    call
 }
 
 fn movement(step_type: &str) -> Movement {
@@ -335,16 +346,7 @@ fn d_030_the_log_is_trimmed_once_the_local_store_is_past_it() {
         while !trimmed(&heard) {
             number += 1;
             assert!(number < 2_000, "2 GB of log and nothing was trimmed");
-            let mut call = flow_start(&format!("flow-{number}"));
-            if let Call::Start(start) = &mut call
-                && let Some(movement) = &mut start.start
-            {
-                movement.input = Some(dexzd_core::engine::Value {
-                    encoding: Name::new("bytes"),
-                    data: vec![7; 1_000_000].into(),
-                });
-            }
-            node.call(call).await.expect("started");
+            node.call(large_start(&format!("flow-{number}"))).await.expect("started");
         }
         shut_down(node).await;
         let node = serving(config(folder.path())).await;
