@@ -45,8 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => build_programs()?,
     };
     show(&programs, arguments.orders)?;
-    print_what_next(&programs.find("dexcli")?);
-    Ok(())
+    print_what_next(&programs)
 }
 
 /// Plays the demo with these programs; fails if a promise does not hold.
@@ -164,14 +163,22 @@ impl Demo<'_> {
     }
 }
 
-fn print_what_next(dexcli: &Path) {
-    let dexcli = dexcli.display();
+fn print_what_next(programs: &Programs) -> Result<(), Failure> {
+    let (dexcli, order) = (programs.find("dexcli")?, programs.find("order")?);
+    let (dexcli, order) = (shown(&dexcli), shown(&order));
     println!(
         "\nNothing is left running. To try next:\n\
          \n  {dexcli} dev\n      a server of your own; Ctrl+C stops it\
-         \n  cargo run -p dexzd-sdk --example order\n      a Worker and five orders, beside it\
+         \n  {order}\n      a Worker and five orders, from another terminal\
          \n  {dexcli} flow search\n      what ran\
          \n  {dexcli} flow history order-1\n      and how\n\
-         \nThe Flow itself is sdk/examples/order.rs."
+         \nThe Flow itself is sdk/examples/order.rs; docs/first-flow.md writes one from nothing."
     );
+    Ok(())
+}
+
+/// As one types it: relative to where one is, if it lies below.
+fn shown(program: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    program.strip_prefix(here).unwrap_or(program).display().to_string()
 }
