@@ -85,8 +85,8 @@ mod docs_tests {
 pub use address::{ADDRESS_VARIABLE, AddressError, DEFAULT_ADDRESS, ProtocolError, address_from_environment};
 pub use cancel::CancelReason;
 pub use client::{
-    CALL_DEADLINE, Client, ClientError, ErrorCategory, FlowError, FlowOutput, FlowResult, FlowStatus,
-    FlowSummary, FlowTarget, IdReusePolicy, SkipTimer, StartOptions, Stop, TimeoutPolicy,
+    ActiveStepSearch, CALL_DEADLINE, Client, ClientError, ErrorCategory, FlowError, FlowOutput, FlowResult,
+    FlowStatus, FlowSummary, FlowTarget, IdReusePolicy, SkipTimer, StartOptions, Stop, TimeoutPolicy,
 };
 pub use context::{AttemptProgress, Context, Message, RecoveryInfo, StepExecutionId};
 pub use decision::{ChannelList, Decision, Movement};

@@ -270,6 +270,16 @@ impl StepOptions {
         self.to_proto_within(waits, RECOVERY_DEPTH)
     }
 
+    /// As the options of a timeout handler: an Execute that nothing precedes.
+    pub(crate) fn to_timeout_handler(&self) -> proto::TimeoutHandlerOptions {
+        let options = self.to_proto(false);
+        proto::TimeoutHandlerOptions {
+            method: options.execute,
+            heartbeat_timeout_ms: options.heartbeat_timeout_ms,
+            recovery: options.recovery.map(|recovery| *recovery),
+        }
+    }
+
     fn to_proto_within(&self, waits: bool, depth: usize) -> proto::StepOptions {
         let wait_for_failure = match self.proceed_after_wait_for_failure {
             None => proto::WaitForFailurePolicy::Unspecified,

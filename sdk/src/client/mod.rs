@@ -21,7 +21,7 @@ use crate::backoff::Backoff;
 pub use calls::{SkipTimer, Stop};
 pub use error::ClientError;
 pub use result::{ErrorCategory, FlowError, FlowOutput, FlowResult, FlowStatus, FlowSummary};
-pub use start::{IdReusePolicy, StartOptions, TimeoutPolicy};
+pub use start::{ActiveStepSearch, IdReusePolicy, StartOptions, TimeoutPolicy};
 
 /// A call is repeated while the server is unavailable for at most so long: longer than a takeover by a
 /// standby takes with the default lease (11 s), and than a restart.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dexzd_proto as proto;
 use serde::Serialize;
 
-use crate::options::{Durability, milliseconds};
+use crate::options::{Durability, StepOptions, milliseconds};
 use crate::schema::Attribute;
 use crate::value::{self, ValueError};
 
@@ -34,6 +34,17 @@ pub enum TimeoutPolicy {
     Handler,
 }
 
+/// Which active Steps a search can see.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ActiveStepSearch {
+    /// All.
+    All,
+    /// Those that have waited for something.
+    WaitForOnly,
+    /// None.
+    None,
+}
+
 /// Options of a start. Everything not set is left to the server's default.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct StartOptions {
@@ -45,6 +56,8 @@ pub struct StartOptions {
     start_delay: Option<Duration>,
     retention: Option<Duration>,
     step_durability: Option<Durability>,
+    active_step_search: Option<ActiveStepSearch>,
+    timeout_handler: Option<StepOptions>,
     attributes: Vec<Result<proto::AttributeEntry, ValueError>>,
 }
 
@@ -70,6 +83,13 @@ impl StartOptions {
     /// What happens when the timeout is reached.
     pub fn timeout_policy(mut self, policy: TimeoutPolicy) -> Self {
         self.timeout_policy = Some(policy);
+        self
+    }
+
+    /// Options of the timeout handler, as of a Step: what concerns WaitFor is left out. They need a timeout and
+    /// the policy HANDLER.
+    pub fn timeout_handler(mut self, options: StepOptions) -> Self {
+        self.timeout_handler = Some(options);
         self
     }
 
@@ -104,6 +124,12 @@ impl StartOptions {
         self
     }
 
+    /// Which of the Flow's active Steps a search can see. Default: all.
+    pub fn active_step_search(mut self, search: ActiveStepSearch) -> Self {
+        self.active_step_search = Some(search);
+        self
+    }
+
     /// An Attribute that the first Step sees.
     pub fn attribute<T: Serialize>(mut self, attribute: &Attribute<T>, value: &T) -> Self {
         let entry = value::encode_attribute(value)
@@ -119,10 +145,13 @@ impl StartOptions {
         request.ignore_already_started = self.ignore_already_started;
         request.start_delay_ms = self.start_delay.map(milliseconds);
         request.retention_ms = self.retention.map(milliseconds);
-        request.config = self.step_durability.map(|durability| proto::FlowConfig {
-            active_step_search: 0,
-            step_durability: durability.to_proto().into(),
-        });
+        if self.step_durability.is_some() || self.active_step_search.is_some() {
+            request.config = Some(proto::FlowConfig {
+                active_step_search: self.active_step_search.map_or(0, |search| search.to_proto().into()),
+                step_durability: self.step_durability.map_or(0, |durability| durability.to_proto().into()),
+            });
+        }
+        request.timeout_handler = self.timeout_handler.map(|options| options.to_timeout_handler());
         request.attributes = self.attributes.into_iter().collect::<Result<_, _>>()?;
         Ok(())
     }
@@ -135,6 +164,16 @@ impl IdReusePolicy {
             Self::AllowIfPreviousAbnormal => proto::IdReusePolicy::AllowIfPreviousAbnormal,
             Self::AllowIfNotRunning => proto::IdReusePolicy::AllowIfNotRunning,
             Self::TerminateIfRunning => proto::IdReusePolicy::TerminateIfRunning,
+        }
+    }
+}
+
+impl ActiveStepSearch {
+    fn to_proto(self) -> proto::ActiveStepSearch {
+        match self {
+            Self::All => proto::ActiveStepSearch::All,
+            Self::WaitForOnly => proto::ActiveStepSearch::WaitForOnly,
+            Self::None => proto::ActiveStepSearch::None,
         }
     }
 }

@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 
 use crate::prelude::*;
 use crate::testing::{FakeServer, status};
-use crate::{FlowStatus, IdReusePolicy};
+use crate::{ActiveStepSearch, FlowStatus, IdReusePolicy, TimeoutPolicy};
 
 struct Greet;
 
@@ -90,6 +90,43 @@ async fn a_start_carries_the_start_step_with_its_options() {
         ..proto::StartFlowRequest::default()
     };
     assert_eq!(*server.state.starts.requests.lock().unwrap(), [expected]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_carries_the_options_of_the_timeout_handler_and_the_configuration() {
+    let server = FakeServer::start();
+    server.state.starts.answer(started("run-1"));
+    let options = StartOptions::new()
+        .timeout(Duration::from_secs(60))
+        .timeout_policy(TimeoutPolicy::Handler)
+        .timeout_handler(
+            StepOptions::new()
+                .timeout(Duration::from_secs(5))
+                .heartbeat_timeout(Duration::from_secs(2))
+                .recover_with::<Greet>(),
+        )
+        .active_step_search(ActiveStepSearch::None);
+    client(&server).start_with::<Greeting>("greeting-1", &ada(), options).await.unwrap();
+    let request = server.state.starts.requests.lock().unwrap()[0].clone();
+    assert_eq!(request.timeout_policy(), proto::TimeoutPolicy::Handler);
+    assert_eq!(
+        request.timeout_handler,
+        Some(proto::TimeoutHandlerOptions {
+            method: Some(proto::MethodOptions { timeout_ms: Some(5_000), ..proto::MethodOptions::default() }),
+            heartbeat_timeout_ms: Some(2_000),
+            recovery: Some(proto::Recovery {
+                step_type: "Greet".to_owned(),
+                options: Some(Box::new(Greet::options().to_proto(false))),
+            }),
+        })
+    );
+    assert_eq!(
+        request.config,
+        Some(proto::FlowConfig {
+            active_step_search: proto::ActiveStepSearch::None.into(),
+            step_durability: 0,
+        })
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -460,6 +460,82 @@ async fn fd_025_a_task_of_an_unknown_step_or_flow_type_is_declined() {
     assert_eq!(stream.next().await, Kind::Decline(proto::HandoutId { epoch: 7, counter: 3 }));
 }
 
+/// A Flow type whose timeout handler says so.
+struct Timed;
+
+impl Flow for Timed {
+    const TYPE: &'static str = "Test";
+    type Start = Work;
+    type Output = String;
+    const HAS_TIMEOUT_HANDLER: bool = true;
+
+    fn define(&self) -> Definition<Self> {
+        let work = Work { body: std::sync::Arc::new(|_| Box::pin(async { Ok(Decision::dead_end()) })) };
+        Definition::starting_with(work).attribute_map(&SCORES).channel(&INBOX).timeout_handler(Overdue)
+    }
+}
+
+struct Overdue;
+
+impl TimeoutHandler for Overdue {
+    async fn handle(&self, ctx: &Context) -> StepResult {
+        Ok(Decision::force_complete(&format!("{} is overdue", ctx.flow_id())))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_handler_runs_and_decides_like_a_step() {
+    let mut server = FakeServer::start();
+    let (_stop, _worker) = run(worker_at(server.address.clone(), Timed));
+    let mut stream = server.stream().await;
+    let Kind::Hello(hello) = stream.next().await else {
+        panic!("expected a hello");
+    };
+    assert!(hello.flow_types[0].timeout_handler);
+    send_task(&stream, task("$timeoutHandler", proto::Method::Execute, 1));
+    let Kind::ExecuteDone(done) = stream.next().await else {
+        panic!("expected a decision");
+    };
+    assert_eq!(
+        done.decision.unwrap().kind,
+        Some(DecisionKind::ForceComplete(proto::decision::Complete {
+            output: json("\"flow-1 is overdue\""),
+        }))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn fd_017_a_recovery_step_sees_what_failed_and_how_far_it_came() {
+    let flow = working(|ctx| {
+        Box::pin(async move {
+            let recovery = ctx.recovery().ok_or_else(|| StepError::new("NoRecovery", "none given"))?;
+            Ok(Decision::complete(&format!(
+                "{} {} {:?} {}",
+                recovery.error_type,
+                recovery.detail,
+                recovery.progress,
+                ctx.wait_for_failed()
+            )))
+        })
+    });
+    let mut execute = task("Work", proto::Method::Execute, 1);
+    execute.recovery = Some(proto::RecoveryInfo {
+        error_type: "WorkerLost".to_owned(),
+        detail: "the stream ended".to_owned(),
+        progress: proto::AttemptProgress::NotCompleted.into(),
+    });
+    execute.wait_for_failed = true;
+    let Kind::ExecuteDone(done) = frame_of(flow, execute).await else {
+        panic!("expected a decision");
+    };
+    assert_eq!(
+        done.decision.unwrap().kind,
+        Some(DecisionKind::GracefulComplete(proto::decision::Complete {
+            output: json("\"WorkerLost the stream ended NotCompleted true\""),
+        }))
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_task_sends_nothing_more() {
     let (told, mut reasons) = tokio::sync::mpsc::unbounded_channel();

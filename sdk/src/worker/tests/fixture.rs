@@ -121,7 +121,7 @@ pub(crate) fn worker(server: &FakeServer, flow: Test) -> Worker {
     worker_at(server.address.clone(), flow)
 }
 
-pub(crate) fn worker_at(server: Server, flow: Test) -> Worker {
+pub(crate) fn worker_at<F: Flow>(server: Server, flow: F) -> Worker {
     let definition = flow.define().finish().expect("the test's definition is sound");
     Worker {
         server,
