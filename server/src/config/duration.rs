@@ -81,7 +81,7 @@ fn fraction_of(text: &str, unit: u64) -> Result<u64, String> {
         .and_then(|length| 10_u128.checked_pow(length))
         .ok_or_else(too_fine)?;
     let product = u128::from(numerator) * u128::from(unit);
-    if product % denominator != 0 {
+    if !product.is_multiple_of(denominator) {
         return Err(too_fine());
     }
     u64::try_from(product / denominator).map_err(|_| too_long())

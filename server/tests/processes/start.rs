@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use super::harness::{Home, Start};
+use super::harness::{Home, Start, connect};
 
 /// HA-5, lesson H1: two processes on one directory.
 #[test]
@@ -103,4 +103,49 @@ fn the_default_address_of_metrics_gives_way_in_dev() {
     let second = Start::dev(&other.data()).ready();
     assert_eq!(first.metric("dexzd_role{role=\"active\"}"), 1);
     assert_eq!(second.metric("dexzd_role{role=\"active\"}"), 1);
+}
+
+/// `serve` arrives later; until then a configuration alone says what there is instead.
+#[test]
+fn a_configuration_without_a_command_says_what_to_run() {
+    for (arguments, expected) in [
+        (&["--config", "node.yaml"][..], "a node on an object store arrives with a later release"),
+        (&[][..], "say what to run: `dex-server-zd dev` for development"),
+    ] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_dex-server-zd"))
+            .args(arguments)
+            .output()
+            .expect("the binary was built");
+        assert_eq!(output.status.code(), Some(2));
+        let stderr = String::from_utf8(output.stderr).expect("text");
+        assert!(
+            stderr.starts_with(&format!("dex-server-zd refused to start: usage: {expected}")),
+            "{stderr}"
+        );
+    }
+}
+
+/// HA-64, HA-66, HA-70 at the process: the names, before and while it drains, and the role beside them.
+#[tokio::test]
+async fn ha_064_ha_066_the_health_names_of_a_real_process() {
+    use tonic_health::pb::health_check_response::ServingStatus::{NotServing, Serving};
+    use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+    let home = Home::new();
+    let server = Start::dev(&home.data()).ready();
+    let mut health = HealthClient::new(connect(&server.api).await);
+    for (service, expected) in [
+        ("", Serving),
+        ("dex.FlowService", Serving),
+        ("dex.WorkerTaskService", Serving),
+        ("dex.HotStandby", NotServing),
+    ] {
+        let request = HealthCheckRequest { service: service.to_owned() };
+        let answer = health.check(request).await.expect("health answers").into_inner();
+        assert_eq!(answer.status, i32::from(expected), "{service}");
+    }
+    assert_eq!(server.metric("dexzd_role{role=\"active\"}"), 1);
+    assert_eq!(server.metric("dexzd_hot_standby_state{state=\"following\"}"), 0);
+    let page = server.metrics();
+    assert!(page.contains("content-type: application/openmetrics-text"), "{page}");
+    assert!(page.ends_with("# EOF\n"), "{page}");
 }
