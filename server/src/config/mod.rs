@@ -234,7 +234,7 @@ fn default_node_id(profile: Profile) -> Option<NodeId> {
 
 /// D-3, D-7. The lease record keeps whole milliseconds.
 fn checked_lease_duration(duration: Duration) -> Result<LeaseDuration, ConfigError> {
-    let whole = duration.subsec_micros() % 1_000 == 0;
+    let whole = duration.subsec_micros().is_multiple_of(1_000);
     u64::try_from(duration.as_millis())
         .ok()
         .filter(|_| whole)
