@@ -243,14 +243,22 @@ impl Turn<'_> {
 impl Context {
     fn start_task(&mut self, task: RunningTask, handout: HandoutId) {
         self.deadlines.set(task.deadline, Deadline::Attempt(handout));
-        if let Some(timeout) = task.heartbeat_timeout {
-            self.deadlines.set(task.heard.saturating_add(timeout), Deadline::Heartbeat(handout));
-        }
         if let Some(stream) = self.streams.get_mut(task.stream) {
             stream.tasks.insert(handout);
         }
         self.event(EngineEvent::AttemptStarted { step_type: task.step.step_type.clone() });
         self.running.insert(handout, task);
+    }
+
+    /// The task's frame leaves now: the Worker's silence counts from here, not from the hand-out.
+    pub(super) fn task_left(&mut self, handout: HandoutId) {
+        let Some(task) = self.running.get_mut(&handout) else {
+            return;
+        };
+        task.heard = self.now.instant;
+        if let Some(timeout) = task.heartbeat_timeout {
+            self.deadlines.set(task.heard.saturating_add(timeout), Deadline::Heartbeat(handout));
+        }
     }
 
     /// Tells a Worker that its attempt is over because a deadline passed.

@@ -30,6 +30,8 @@ pub(super) struct Context {
     pub(super) queue: Queue,
     pub(super) streams: Streams,
     pub(super) running: BTreeMap<HandoutId, RunningTask>,
+    /// Tasks with a heartbeat timeout that wait for their position.
+    pub(super) leaving: BTreeMap<Position, Vec<HandoutId>>,
     pub(super) timers: Timers,
     pub(super) deadlines: Deadlines,
     pub(super) polls: Polls,
@@ -80,6 +82,7 @@ impl Context {
             queue: Queue::default(),
             streams: Streams::default(),
             running: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             timers: Timers::default(),
             deadlines: Deadlines::default(),
             polls: Polls::default(),

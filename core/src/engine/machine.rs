@@ -172,7 +172,10 @@ impl<S: StateRead> Engine<S> {
                 }
             }
             Input::StreamClosed { stream } => self.stream_closed(stream, "its Worker's stream ended"),
-            Input::Log(input) => self.appender.handle(now.instant, input),
+            Input::Log(input) => {
+                self.appender.handle(now.instant, input);
+                self.tasks_left();
+            }
             Input::Applied { position } => self.overlay.applied(position),
             Input::Node(order) => self.order(order),
             Input::Tick => self.tick(),
@@ -459,6 +462,9 @@ impl<S: StateRead> Engine<S> {
                     let after = if at_once { Position(0) } else { gathered };
                     if let Some(task) = self.cx.running.get_mut(&handout) {
                         task.leaves_after = after;
+                        if task.heartbeat_timeout.is_some() {
+                            self.cx.leaving.entry(after).or_default().push(handout);
+                        }
                     }
                     Output::Send { stream, after, frame }
                 }
@@ -466,6 +472,17 @@ impl<S: StateRead> Engine<S> {
                 Staged::Following { stream, after, frame } => Output::Send { stream, after, frame },
             };
             self.cx.outputs.push_back(output);
+        }
+        self.tasks_left();
+    }
+
+    /// Begins to listen for heartbeats of the tasks that leave by now.
+    fn tasks_left(&mut self) {
+        let durable = self.appender.durable();
+        while let Some(first) = self.cx.leaving.first_entry().filter(|first| *first.key() <= durable) {
+            for handout in first.remove() {
+                self.cx.task_left(handout);
+            }
         }
     }
 

@@ -26,6 +26,8 @@ type MethodCall = (RunId, StepExecutionId, Method);
 pub struct WorkIsCounted {
     handouts: BTreeSet<HandoutId>,
     calls: BTreeMap<MethodCall, LastAttempt>,
+    /// All attempts of a call: number, hand-out, start record.
+    attempts: BTreeMap<MethodCall, Vec<(u32, HandoutId, Position)>>,
     /// Which epoch wrote each position.
     log: BTreeMap<Position, Epoch>,
     handed_back: BTreeSet<HandoutId>,
@@ -89,7 +91,7 @@ impl WorkIsCounted {
             }
             None => {}
             Some(last) => {
-                let allowed = self.next_attempts(last, task);
+                let allowed = self.next_attempts(&call, last, task);
                 if !allowed.contains(&task.attempt) {
                     return Err(format!(
                         "attempt {} of {} follows attempt {}, whose start {} durable",
@@ -117,6 +119,7 @@ impl WorkIsCounted {
             durability: task.durability,
             snapshot: task.snapshot.clone(),
         };
+        self.attempts.entry(call.clone()).or_default().push((task.attempt, task.handout, after));
         self.calls.insert(call, last);
         Ok(())
     }
@@ -125,8 +128,8 @@ impl WorkIsCounted {
         self.log.get(&last.start) == Some(&last.handout.epoch)
     }
 
-    fn next_attempts(&self, last: &LastAttempt, task: &Task) -> Vec<u32> {
-        let handed_back = self.handed_back.contains(&last.handout) || !self.left.contains(&last.handout);
+    fn next_attempts(&self, call: &MethodCall, last: &LastAttempt, task: &Task) -> Vec<u32> {
+        let handed_back = self.may_be_handed_back(last.handout);
         let same_epoch = last.handout.epoch == task.handout.epoch;
         match (same_epoch, last.durability) {
             // The frame that hands a task back can be lost, or come too late; so can the record that takes
@@ -136,7 +139,26 @@ impl WorkIsCounted {
             (false, Durability::Async) => (1..=last.attempt + 1).collect(),
             (false, Durability::Sync) if handed_back => vec![last.attempt, last.attempt + 1],
             (false, Durability::Sync) if self.is_durable(last) => vec![last.attempt + 1],
-            (false, Durability::Sync) => vec![last.attempt],
+            // What was not durable is as if it had never been: the number goes on from what was.
+            (false, Durability::Sync) => {
+                let lowest = self.lowest_after_crash(call);
+                (lowest..=last.attempt.max(lowest)).collect()
+            }
+        }
+    }
+
+    fn may_be_handed_back(&self, handout: HandoutId) -> bool {
+        self.handed_back.contains(&handout) || !self.left.contains(&handout)
+    }
+
+    fn lowest_after_crash(&self, call: &MethodCall) -> u32 {
+        let durable = self.attempts[call]
+            .iter()
+            .filter(|(_, handout, start)| self.log.get(start) == Some(&handout.epoch))
+            .max_by_key(|(attempt, ..)| *attempt);
+        match durable {
+            None => 1,
+            Some((attempt, handout, _)) => attempt + u32::from(!self.may_be_handed_back(*handout)),
         }
     }
 

@@ -720,3 +720,22 @@ fn concepts_1_4_attempt_progress_says_whether_the_outcome_is_known() {
         assert_eq!(info.progress, expected, "{name}");
     }
 }
+
+#[test]
+fn d_021_silence_counts_from_when_the_task_left_not_from_the_hand_out() {
+    let mut world = World::new();
+    let worker = world.worker(&["Pay"]);
+    world.hold_log();
+    let mut movement = step_with("Pay", |execute| execute.retry = attempts(1));
+    movement.options.heartbeat_timeout_ms = Some(1_000);
+    let start = world.start_of("f", Some(movement));
+    world.call(Call::Start(start.into()));
+    // The log takes longer than the Worker may be silent.
+    world.advance_ms(2_500);
+    world.release_log();
+    let task = world.task(worker);
+    assert_eq!(task.attempt, 1);
+    world.advance_ms(500);
+    world.execute_done(&task, complete("done"));
+    assert_eq!(world.status("f"), FlowStatus::Completed);
+}
