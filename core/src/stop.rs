@@ -65,6 +65,28 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// Every reason, in the order of their numbers.
+    pub const ALL: [Self; 18] = [
+        Self::Shutdown,
+        Self::LeaseExpired,
+        Self::LeaseTaken,
+        Self::LeaseGone,
+        Self::LeaseUnreadable,
+        Self::StoragePermanent,
+        Self::LogWriteTimeout,
+        Self::LogHole,
+        Self::LogShort,
+        Self::LogUnreadable,
+        Self::LocalStoreFailed,
+        Self::TakeoverFailed,
+        Self::EngineStalled,
+        Self::StoreNotClosed,
+        Self::UnknownOwnWrite,
+        Self::DevLockReplaced,
+        Self::LeaseHeld,
+        Self::Internal,
+    ];
+
     /// The stable name, as in metric labels.
     #[must_use]
     pub const fn label(self) -> &'static str {

@@ -4,7 +4,6 @@ use std::path::Path;
 use dexzd_core::stop::StopReason;
 
 use super::*;
-use crate::telemetry::STOP_REASONS;
 
 /// Codes that only log lines name.
 const WARNINGS: [&str; 2] = ["lock_not_supported", "damaged_record"];
@@ -18,7 +17,7 @@ fn d_032_every_code_has_a_page_and_every_page_a_code() {
         .map(|entry| entry.expect("readable").file_name().into_string().expect("plain names"))
         .filter(|name| name != "README.md")
         .collect();
-    let codes: BTreeSet<String> = STOP_REASONS
+    let codes: BTreeSet<String> = StopReason::ALL
         .iter()
         .map(|reason| reason.label())
         .chain(CODES)

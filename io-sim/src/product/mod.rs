@@ -503,8 +503,7 @@ impl Event {
 /// Random moments before `end`, on average so many an hour.
 fn moments(dice: &mut Dice, per_hour: u64, end: TrueTime) -> Vec<TrueTime> {
     let mut moments = Vec::new();
-    if per_hour > 0 {
-        let mean = 3_600 * SECOND / per_hour;
+    if let Some(mean) = (3_600 * SECOND).checked_div(per_hour) {
         let mut at = dice.between(Stream::Crash, "pause", 1, 2 * mean);
         while at < end {
             moments.push(at);

@@ -20,6 +20,7 @@ use crate::watch::ProcessNumber;
 
 /// What `node` and the shell tell the data plane.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "most are the large one, and each is moved a few times")]
 pub(super) enum ToData {
     Open(OpenLog),
     Build,

@@ -62,6 +62,7 @@ pub(super) enum Wake {
 
 /// What a Worker wants.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "most are the large one, and each is moved a few times")]
 pub(super) enum Action {
     /// Send on its stream.
     Send(WorkerFrame),

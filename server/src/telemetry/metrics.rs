@@ -59,27 +59,6 @@ struct StateLabels {
 /// HA-82. No process is a hot standby yet: all stay 0.
 const HOT_STANDBY_STATES: [&str; 5] = ["following", "failed", "restarting", "bootstrapping", "behind"];
 
-/// Every reason, so that its series exists before it happens.
-pub(crate) const STOP_REASONS: [StopReason; 17] = [
-    StopReason::Shutdown,
-    StopReason::LeaseExpired,
-    StopReason::LeaseTaken,
-    StopReason::LeaseGone,
-    StopReason::LeaseUnreadable,
-    StopReason::StoragePermanent,
-    StopReason::LogWriteTimeout,
-    StopReason::LogHole,
-    StopReason::LogShort,
-    StopReason::LogUnreadable,
-    StopReason::LocalStoreFailed,
-    StopReason::TakeoverFailed,
-    StopReason::EngineStalled,
-    StopReason::StoreNotClosed,
-    StopReason::UnknownOwnWrite,
-    StopReason::DevLockReplaced,
-    StopReason::LeaseHeld,
-];
-
 /// All metrics of one process.
 pub(crate) struct Metrics {
     registry: Registry,
@@ -152,7 +131,8 @@ impl Metrics {
         for role in Role::ALL {
             let _ = metrics.role.get_or_create(&RoleLabels { role: role.label() });
         }
-        for reason in STOP_REASONS {
+        // Every series exists before it happens.
+        for reason in StopReason::ALL {
             let _ = metrics.stop_reason.get_or_create(&ReasonLabels { reason: reason.label() });
         }
         Self { registry, ..metrics }

@@ -6,8 +6,6 @@ mod metrics;
 mod page;
 
 pub(crate) use metrics::Metrics;
-#[cfg(test)]
-pub(crate) use metrics::STOP_REASONS;
 pub(crate) use page::serve;
 
 use std::sync::Arc;

@@ -17,7 +17,7 @@ impl World {
     pub(super) fn sweep(&self) {
         assert!(self.engine.appender.is_idle(), "a sweep needs everything to be durable");
         let contents = self.disk.contents();
-        let timers: BTreeMap<RunId, Vec<u8>> = contents.keys().filter_map(waits_timer).collect();
+        let timers: BTreeMap<RunId, Vec<u8>> = contents.keys().filter_map(|key| waits_timer(key)).collect();
         let mut expected: BTreeMap<Vec<u8>, &str> = BTreeMap::new();
         for run_id in runs(&contents) {
             let run = Run::load(run_id, &self.disk, crate::ids::Position(0))
@@ -91,9 +91,9 @@ impl World {
 }
 
 /// The run, if this is the key of a timer that says its Waits are still to be judged.
-fn waits_timer(key: &Vec<u8>) -> Option<(RunId, Vec<u8>)> {
+fn waits_timer(key: &[u8]) -> Option<(RunId, Vec<u8>)> {
     let timer = keys::parse_timer(key).filter(|timer| timer.kind == TimerKind::Waits)?;
-    Some((timer.run_id, key.clone()))
+    Some((timer.run_id, key.to_vec()))
 }
 
 fn runs(contents: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<RunId> {
