@@ -25,11 +25,11 @@ fn ha_082_ha_083_ha_084_the_series_of_alerts_exist_from_the_start() {
 #[test]
 fn d_032_every_stop_reason_has_a_series() {
     let metrics = metrics();
-    assert_eq!(metrics.text().matches("\ndexzd_stop_reason{").count(), 17);
+    assert_eq!(metrics.text().matches("\ndexzd_stop_reason{").count(), StopReason::ALL.len());
     metrics.node(&NodeEvent::Stopping { reason: StopReason::LogWriteTimeout });
     let text = metrics.text();
     assert!(text.contains("\ndexzd_stop_reason{reason=\"log_write_timeout\"} 1\n"), "{text}");
-    assert_eq!(text.matches("dexzd_stop_reason{").count(), 17);
+    assert_eq!(text.matches("dexzd_stop_reason{").count(), StopReason::ALL.len());
 }
 
 #[test]
