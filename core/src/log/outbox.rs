@@ -7,8 +7,8 @@ use crate::ids::Position;
 /// Items, each with the position that must be durable before it leaves, some of them in lanes.
 ///
 /// Within a lane nothing overtakes: an item that could leave at once waits for those pushed before it.
-/// Lanes do not wait for one another. Both shells keep the engine's replies (no lane) and frames (one
-/// lane per stream) in one of these.
+/// Lanes do not wait for one another. Both shells keep the engine's replies and frames in one of these,
+/// without lanes: the engine's positions say what must not overtake what.
 #[derive(Clone, Debug)]
 pub struct Outbox<L, T> {
     /// In the order in which they leave: by position, then by arrival.

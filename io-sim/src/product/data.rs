@@ -240,13 +240,13 @@ impl ProductWorld {
         let index = usize::from(number);
         match output {
             Output::Reply { id, after, answer } => {
-                self.hold(at, number, None, after, Leaving::Reply { call: id, after, answer });
+                self.hold(at, number, after, Leaving::Reply { call: id, after, answer });
             }
             Output::Send { stream, after, frame } => {
                 if let ServerFrame::Task(task) = &frame {
                     self.watchers.show(at, &Seen::TaskMade { process: number, stream, after, task });
                 }
-                self.hold(at, number, Some(stream), after, Leaving::Frame { stream, after, frame });
+                self.hold(at, number, after, Leaving::Frame { stream, after, frame });
             }
             Output::Withdraw { stream, handout } => {
                 let doomed = |leaving: &Leaving| {
@@ -260,7 +260,7 @@ impl ProductWorld {
                 process.held.retain(|leaving| !doomed(leaving));
             }
             Output::CloseStream { stream } => {
-                self.hold(at, number, Some(stream), Position(0), Leaving::Close(stream));
+                self.hold(at, number, Position(0), Leaving::Close(stream));
             }
             Output::Log(AppenderOutput::Write { request, position, entry }) => {
                 self.write_log(at, number, false, request, position, entry);
@@ -293,21 +293,13 @@ impl ProductWorld {
     }
 
     /// Keeps something until its position is durable.
-    fn hold(
-        &mut self,
-        at: TrueTime,
-        number: ProcessNumber,
-        lane: Option<dexzd_core::ids::StreamId>,
-        after: Position,
-        leaving: Leaving,
-    ) {
+    fn hold(&mut self, at: TrueTime, number: ProcessNumber, after: Position, leaving: Leaving) {
         let Plane::Serving(serving) = &mut self.processes[usize::from(number)].plane else {
             return;
         };
-        match lane {
-            Some(lane) => serving.outbox.push(lane, after, leaving),
-            None => serving.outbox.push_alone(after, leaving),
-        }
+        // No lane, as in production: the engine gives frames that must not overtake one another the right
+        // positions, and a ping must not wait behind a task that a slow log holds back.
+        serving.outbox.push_alone(after, leaving);
         let durable = serving.durable;
         let ready: Vec<Leaving> = serving.outbox.release(durable).collect();
         for leaving in ready {
