@@ -20,9 +20,11 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The folder of the repository: where this package's folder lies.
+/// The folder of the repository: where this package's folder lies. Asked when it runs, not when it is compiled:
+/// clones that share one target folder share this program too.
 pub(crate) fn repository() -> PathBuf {
-    let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     package.parent().expect("xtask lies in the repository").to_path_buf()
 }
 
