@@ -297,9 +297,7 @@ impl ProductWorld {
         let Plane::Serving(serving) = &mut self.processes[usize::from(number)].plane else {
             return;
         };
-        // No lane, as in production: the engine gives frames that must not overtake one another the right
-        // positions, and a ping must not wait behind a task that a slow log holds back.
-        serving.outbox.push_alone(after, leaving);
+        serving.outbox.push(after, leaving);
         let durable = serving.durable;
         let ready: Vec<Leaving> = serving.outbox.release(durable).collect();
         for leaving in ready {

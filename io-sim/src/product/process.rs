@@ -47,7 +47,7 @@ pub(super) enum Plane {
 #[derive(Debug)]
 pub(super) struct Serving {
     pub(super) engine: Engine<SharedStore>,
-    pub(super) outbox: Outbox<StreamId, Leaving>,
+    pub(super) outbox: Outbox<Leaving>,
     pub(super) durable: Position,
 }
 

@@ -14,7 +14,7 @@ type Reply = oneshot::Sender<Result<Answer, CallError>>;
 pub(super) struct Exits {
     calls: HashMap<CallId, Reply>,
     streams: HashMap<StreamId, mpsc::UnboundedSender<ServerFrame>>,
-    outbox: Outbox<StreamId, Item>,
+    outbox: Outbox<Item>,
     durable: Position,
 }
 
@@ -50,14 +50,14 @@ impl Exits {
         if after <= self.durable {
             self.leave(Item::Reply(id, answer));
         } else {
-            self.outbox.push_alone(after, Item::Reply(id, answer));
+            self.outbox.push(after, Item::Reply(id, answer));
         }
     }
 
     pub(super) fn send(&mut self, stream: StreamId, after: Position, frame: ServerFrame) {
         // No lane: the engine gives frames that must not overtake one another the right positions, and an
         // ASYNC task must not wait behind the acknowledgement of a SYNC result.
-        self.outbox.push_alone(after, Item::Frame(stream, frame));
+        self.outbox.push(after, Item::Frame(stream, frame));
     }
 
     /// Forgets a task that was taken back before it left.
@@ -69,7 +69,7 @@ impl Exits {
 
     /// After everything already sent on it.
     pub(super) fn close_stream(&mut self, stream: StreamId) {
-        self.outbox.push_alone(Position(0), Item::Close(stream));
+        self.outbox.push(Position(0), Item::Close(stream));
     }
 
     pub(super) fn became_durable(&mut self, position: Position) {

@@ -106,7 +106,7 @@ pub(super) struct World {
     /// After so many more writes the log begins to hold back by itself.
     writes_until_held: Option<u64>,
     on_the_way: Option<AppenderOutput>,
-    outbox: Outbox<StreamId, Leaving>,
+    outbox: Outbox<Leaving>,
     answers: BTreeMap<CallId, Result<Answer, CallError>>,
     inboxes: BTreeMap<StreamId, Inbox>,
     pub(super) closed_streams: Vec<StreamId>,
@@ -189,15 +189,15 @@ impl World {
 
     fn output(&mut self, output: Output) {
         match output {
-            Output::Reply { id, after, answer } => self.outbox.push_alone(after, Leaving::Reply(id, answer)),
+            Output::Reply { id, after, answer } => self.outbox.push(after, Leaving::Reply(id, answer)),
             Output::Send { stream, after, frame } => {
-                self.outbox.push_alone(after, Leaving::Frame(stream, frame));
+                self.outbox.push(after, Leaving::Frame(stream, frame));
             }
             Output::Withdraw { handout, .. } => self.outbox.remove(|leaving| {
                 matches!(leaving, Leaving::Frame(_, ServerFrame::Task(task)) if task.handout == handout)
             }),
             Output::CloseStream { stream } => {
-                self.outbox.push_alone(Position(0), Leaving::Close(stream));
+                self.outbox.push(Position(0), Leaving::Close(stream));
             }
             Output::Log(AppenderOutput::Apply { end, changes }) => {
                 assert_eq!(end, self.log_end);
