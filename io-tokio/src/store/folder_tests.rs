@@ -39,6 +39,26 @@ fn d_050_versions_are_counters_and_old_ones_go() {
     assert_eq!(names(&folder.path().join("n/lease")), ["@00000000000000000004", "@00000000000000000005"]);
 }
 
+/// Its writer may have died between the link and the sync: a reader that built on it would lose the ground
+/// under its feet with the next power loss.
+#[test]
+fn ha_008_what_a_reader_is_told_is_durable_before_it_hears_it() {
+    fn fails(_: &Path) -> io::Result<()> {
+        Err(io::Error::other("the disk is gone"))
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    done(open(folder.path()).create("n/lease", b"1"));
+    let reader = FolderStore { sync_folder: fails, ..open(folder.path()) };
+    assert_eq!(reader.read("n/lease"), ReadOutcome::LocalFailure);
+    assert_eq!(reader.read("n/nothing"), ReadOutcome::Missing, "nothing was found, so nothing must stay");
+    let careless =
+        FolderStore { sync_folder: fails, ..FolderStore::open(folder.path(), false).expect("opened") };
+    assert!(
+        matches!(careless.read("n/lease"), ReadOutcome::Found { .. }),
+        "without fsync nothing is promised"
+    );
+}
+
 /// Sleeping writers: each stops between its read and its link, while others write.
 #[test]
 fn d_045_a_writer_that_slept_through_many_versions_is_refused() {
