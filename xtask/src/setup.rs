@@ -21,7 +21,7 @@ pub(crate) enum Need {
 pub(crate) fn run(need: Need) -> Result<(), Failure> {
     let missing = missing();
     if missing.is_empty() {
-        println!("setup: a C++ compiler and libclang are here");
+        eprintln!("setup: a C++ compiler and libclang are here");
     } else {
         install(&missing)?;
     }
@@ -124,7 +124,7 @@ fn is_libclang(file_name: &str) -> bool {
 
 fn install(missing: &[Part]) -> Result<(), Failure> {
     let names: Vec<&str> = missing.iter().map(|part| part.name()).collect();
-    println!("setup: RocksDB needs {}, which this machine lacks", names.join(" and "));
+    eprintln!("setup: RocksDB needs {}, which this machine lacks", names.join(" and "));
     let Some(manager) = Manager::of_this_machine() else {
         return Err(Failure::new(format!(
             "setup knows apt, dnf and brew, and finds none of them here. Install {} and run this again; \
@@ -133,7 +133,7 @@ fn install(missing: &[Part]) -> Result<(), Failure> {
         )));
     };
     let packages: Vec<&str> = missing.iter().map(|part| manager.package(*part)).collect();
-    println!("setup: installing {} with {}", packages.join(" and "), manager.program());
+    eprintln!("setup: installing {} with {}", packages.join(" and "), manager.program());
     if manager == Manager::Apt {
         shell::run(privileged(manager).arg("update"))?;
     }
@@ -209,7 +209,7 @@ fn add_rust_components() -> Result<(), Failure> {
         if shell::succeeds("cargo", &[subcommand, "--version"]) {
             continue;
         }
-        println!("setup: adding the Rust component {component}");
+        eprintln!("setup: adding the Rust component {component}");
         shell::run(Command::new("rustup").args(["component", "add", component]))?;
     }
     Ok(())

@@ -138,7 +138,7 @@ async fn an_answer_leaves_through_an_open_gate() {
 }
 
 #[tokio::test]
-async fn ha_053_a_process_that_does_not_serve_answers_unavailable() {
+async fn ha_053_ha_069_behind_a_shut_gate_every_public_call_is_unavailable() {
     let house = house(GateView::Shut).await;
     let mut client = FlowServiceClient::new(house.channel.clone());
     let calls = [
