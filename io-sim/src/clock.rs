@@ -49,6 +49,12 @@ impl Line {
         self.reading = self.read(at).saturating_add_signed(by);
         self.since = at;
     }
+
+    /// Runs at another rate from this moment on.
+    fn set_rate(&mut self, at: TrueTime, rate_ppb: i64) {
+        self.step(at, 0);
+        self.rate_ppb = rate_ppb;
+    }
 }
 
 /// The clocks of one process, as its shell reads them.
@@ -60,6 +66,8 @@ pub struct Clocks {
     pub slow: Line,
     /// The wall clock.
     pub wall: Line,
+    /// How fast `CLOCK_MONOTONIC_RAW` runs, which nothing slews: the slower and the faster one.
+    raw_ppb: (i64, i64),
 }
 
 /// Wall clocks begin here: 2026-01-01, in microseconds since the Unix epoch.
@@ -73,6 +81,7 @@ impl Clocks {
             instant: Line::new(1_000_000, 0),
             slow: Line::new(2_000_000, 0),
             wall: Line::new(WALL_ORIGIN, 0),
+            raw_ppb: (0, 0),
         }
     }
 
@@ -93,6 +102,7 @@ impl Clocks {
             instant: Line::new(instant_origin, first.max(second)),
             slow: Line::new(slow_origin, first.min(second)),
             wall: Line::new(WALL_ORIGIN + skew - skew_us, wall_rate),
+            raw_ppb: (first.min(second), first.max(second)),
         }
     }
 
@@ -110,6 +120,21 @@ impl Clocks {
     #[must_use]
     pub fn when_instant(&self, instant: Instant) -> TrueTime {
         self.instant.when(instant.as_micros())
+    }
+
+    /// From this moment on the time service slews the clocks of this machine by so much, 0 to end it. The
+    /// holder believes the faster of a slewed and an unslewed clock, the candidate the slower one.
+    pub fn slew(&mut self, at: TrueTime, by_ppb: i64) {
+        let (slow, fast) = self.raw_ppb;
+        self.instant.set_rate(at, fast.max(fast + by_ppb));
+        self.slow.set_rate(at, slow.min(slow + by_ppb));
+        self.wall.set_rate(at, by_ppb);
+    }
+
+    /// A suspension of the machine, ending at this moment: the holder's clock and the wall clock count it,
+    /// the candidate's does not.
+    pub fn suspended(&mut self, at: TrueTime, lasted: u64) {
+        self.slow.step(at, -i64::try_from(lasted).expect("suspensions are short"));
     }
 
     /// A pause of the machine that these clocks did not count, ending at this moment. Readings
@@ -148,6 +173,31 @@ mod tests {
         assert_eq!(line.read(50), 120);
         assert_eq!(line.read(60), 130);
         assert_eq!(line.when(130), 60);
+    }
+
+    #[test]
+    fn r_1_7_the_holder_believes_the_fastest_clock_and_the_candidate_the_slowest() {
+        let passed = |by_ppb| {
+            let mut clocks = Clocks::exact();
+            clocks.slew(1_000_000, by_ppb);
+            let (before, after) = (clocks.now(1_000_000), clocks.now(11_000_000));
+            let slow = after.slow.saturating_since(before.slow);
+            (after.instant.saturating_since(before.instant).as_millis(), slow.as_millis())
+        };
+        assert_eq!(passed(80_000_000), (10_800, 10_000));
+        assert_eq!(passed(-80_000_000), (10_000, 9_200));
+        assert_eq!(passed(0), (10_000, 10_000));
+    }
+
+    #[test]
+    fn a_suspension_is_counted_by_the_holder_alone() {
+        let mut clocks = Clocks::exact();
+        let before = clocks.now(0);
+        clocks.suspended(5_000_000, 4_000_000);
+        let after = clocks.now(5_000_000);
+        assert_eq!(after.instant.saturating_since(before.instant).as_secs(), 5);
+        assert_eq!(after.slow.saturating_since(before.slow).as_secs(), 1);
+        assert_eq!(after.wall.saturating_since(before.wall).as_secs(), 5);
     }
 
     #[test]

@@ -55,15 +55,28 @@ pub struct Store {
     versions: u64,
     /// A store that takes every write, whatever its condition (lesson C4).
     pub ignores_conditions: bool,
-    /// How far the store's own clock is off, in milliseconds.
-    pub skew_ms: i64,
+    /// A store that takes a conditional update of a missing object.
+    pub updates_missing: bool,
+    /// Versions are hashes of the content, as ETags of S3 are: equal bytes have equal versions.
+    pub hashes_content: bool,
+    /// A store without stamps, as a folder is.
+    pub has_no_stamps: bool,
+    /// How far the clocks of its two servers are off, in milliseconds.
+    pub skews_ms: [i64; 2],
+    /// Which of them takes the next request.
+    pub server: usize,
 }
 
 impl Store {
     /// An empty one whose clock is off by so many milliseconds.
     #[must_use]
     pub fn with_skew(skew_ms: i64) -> Self {
-        Self { skew_ms, ..Self::default() }
+        Self { skews_ms: [skew_ms; 2], ..Self::default() }
+    }
+
+    /// The clock of one of its servers jumps.
+    pub fn step_clock(&mut self, server: usize, by_ms: i64) {
+        self.skews_ms[server] += by_ms;
     }
 
     /// One operation takes effect, now.
@@ -76,7 +89,9 @@ impl Store {
             }
             Operation::Update { expected, body } => {
                 let found = self.objects.get(key).map(|object| version(object.version));
-                let fits = self.ignores_conditions || found.as_ref() == Some(&expected);
+                let fits = self.ignores_conditions
+                    || found.as_ref() == Some(&expected)
+                    || (found.is_none() && self.updates_missing);
                 StoreAnswer::Write(self.write_if(fits, at, key, body))
             }
             Operation::Delete => {
@@ -105,12 +120,18 @@ impl Store {
         self.objects.remove(key);
     }
 
+    /// An object written by somebody's hand: damaged, of another version of the program, or an old state
+    /// brought back.
+    pub fn put_by_hand(&mut self, at: TrueTime, key: &Name, body: Blob) {
+        self.put(at, key, body);
+    }
+
     fn read(&self, key: &Name) -> ReadOutcome {
         match self.objects.get(key) {
             Some(object) => ReadOutcome::Found {
                 version: version(object.version),
                 body: object.body.clone(),
-                stamp_ms: Some(object.stamp_ms),
+                stamp_ms: (!self.has_no_stamps).then_some(object.stamp_ms),
             },
             None => ReadOutcome::Missing,
         }
@@ -120,17 +141,28 @@ impl Store {
         if !fits {
             return WriteOutcome::Refused;
         }
+        WriteOutcome::Done { version: version(self.put(at, key, body)) }
+    }
+
+    fn put(&mut self, at: TrueTime, key: &Name, body: Blob) -> u64 {
         self.versions += 1;
+        let number = if self.hashes_content { content_hash(&body) } else { self.versions };
         let wall_ms = (WALL_ORIGIN + at) / 1_000;
         let object = Object {
-            version: self.versions,
+            version: number,
             body,
             // Whole seconds, as S3 and Azure have them.
-            stamp_ms: wall_ms.saturating_add_signed(self.skew_ms) / 1_000 * 1_000,
+            stamp_ms: wall_ms.saturating_add_signed(self.skews_ms[self.server]) / 1_000 * 1_000,
         };
         self.objects.insert(key.clone(), object);
-        WriteOutcome::Done { version: version(self.versions) }
+        number
     }
+}
+
+fn content_hash(body: &Blob) -> u64 {
+    body.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 fn version(number: u64) -> Version {
@@ -176,6 +208,50 @@ mod tests {
         let key = Name::from("k");
         assert_eq!(store.apply(0, &key, Operation::Create(body("a"))), done(1));
         assert_eq!(store.apply(0, &key, Operation::Create(body("b"))), done(2));
+    }
+
+    #[test]
+    fn an_old_state_brought_back_has_its_old_version_where_versions_are_hashes() {
+        for hashes_content in [false, true] {
+            let mut store = Store { hashes_content, ..Store::default() };
+            let key = Name::from("k");
+            let StoreAnswer::Write(WriteOutcome::Done { version: first }) =
+                store.apply(0, &key, Operation::Create(body("a")))
+            else {
+                panic!("a first create lands");
+            };
+            store.apply(1, &key, Operation::Update { expected: first.clone(), body: body("b") });
+            store.put_by_hand(2, &key, body("a"));
+            let late = store.apply(3, &key, Operation::Update { expected: first, body: body("c") });
+            assert_eq!(late != REFUSED, hashes_content);
+        }
+    }
+
+    #[test]
+    fn an_old_store_updates_what_is_missing() {
+        let mut store = Store { updates_missing: true, ..Store::default() };
+        let update = Operation::Update { expected: version(9), body: body("a") };
+        assert_eq!(store.apply(0, &Name::from("k"), update), done(1));
+    }
+
+    #[test]
+    fn two_servers_stamp_by_their_own_clocks() {
+        let mut store = Store { skews_ms: [-9_500, 0], ..Store::default() };
+        let stamp = |store: &mut Store, server, key: &str| {
+            store.server = server;
+            let key = Name::from(key);
+            store.apply(3_000_000, &key, Operation::Create(body("a")));
+            let StoreAnswer::Read(ReadOutcome::Found { stamp_ms: Some(stamp_ms), .. }) =
+                store.apply(3_000_000, &key, Operation::Read)
+            else {
+                panic!("the object is there");
+            };
+            stamp_ms
+        };
+        assert_eq!(stamp(&mut store, 0, "a"), 1_767_225_593_000);
+        assert_eq!(stamp(&mut store, 1, "b"), 1_767_225_603_000);
+        store.step_clock(1, 60_000);
+        assert_eq!(stamp(&mut store, 1, "c"), 1_767_225_663_000);
     }
 
     #[test]

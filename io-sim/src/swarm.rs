@@ -24,6 +24,10 @@ pub struct StoreFaults {
     pub conflict: u32,
     /// It lands, and the caller hears 412: a retry below had come second.
     pub own_retry: u32,
+    /// It lands and is answered, and much later it is applied once more.
+    pub repeated: u32,
+    /// 403 without effect: the caller gives up.
+    pub denied: u32,
 }
 
 impl StoreFaults {
@@ -40,10 +44,12 @@ impl StoreFaults {
             late_landing: 0,
             conflict: 0,
             own_retry: 0,
+            repeated: 0,
+            denied: 0,
         }
     }
 
-    /// Everything, each in one request of ten or so.
+    /// Everything that may pass, each in one request of ten or so.
     #[must_use]
     pub const fn all() -> Self {
         Self {
@@ -56,6 +62,8 @@ impl StoreFaults {
             late_landing: 100_000,
             conflict: 100_000,
             own_retry: 100_000,
+            repeated: 100_000,
+            denied: 0,
         }
     }
 
@@ -71,6 +79,9 @@ impl StoreFaults {
             late_landing: rate(dice, "late_landing"),
             conflict: rate(dice, "conflict"),
             own_retry: rate(dice, "own_retry"),
+            repeated: rate(dice, "repeated"),
+            // Each of them ends a process: more would leave nothing else to see.
+            denied: rate(dice, "denied").min(10_000),
         }
     }
 }

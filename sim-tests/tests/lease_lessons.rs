@@ -80,12 +80,12 @@ const CALM: TrueTime = MILLISECOND;
 
 fn answer_lost() -> Fate {
     let heard = Heard::Transient { after: 2 * CALM, retry_after_ms: None };
-    Fate { lands_after: Some(CALM), heard }
+    Fate::landing(CALM, heard)
 }
 
 fn unavailable() -> Fate {
     let heard = Heard::Transient { after: 2 * CALM, retry_after_ms: None };
-    Fate { lands_after: None, heard }
+    Fate::lost(heard)
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn lesson_a2_a_try_that_hears_nothing_is_cut_off_after_a_sixth_while_another_fit
             return None;
         }
         log.borrow_mut().push(sent.at / MILLISECOND);
-        Some(Fate { lands_after: None, heard: Heard::Nothing })
+        Some(Fate::lost(Heard::Nothing))
     }));
     world.run_until(20 * SECOND);
     let tries = sent_at.borrow().clone();
@@ -201,7 +201,7 @@ fn lesson_c2_a_409_to_an_acquisition_and_to_a_renewal_is_read_back_and_tried_aga
     let mut writes = 0;
     world.intercept(Box::new(move |sent| {
         writes += usize::from(is_write(&sent));
-        let conflict = Fate { lands_after: None, heard: Heard::Refused { after: 2 * CALM } };
+        let conflict = Fate::lost(Heard::Refused { after: 2 * CALM });
         (is_write(&sent) && [1, 4, 5].contains(&writes)).then_some(conflict)
     }));
     world.run_until(20 * SECOND);

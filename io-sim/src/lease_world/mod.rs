@@ -27,7 +27,7 @@ use crate::store::{Operation, Store, StoreAnswer};
 use crate::swarm::StoreFaults;
 use crate::trace::Trace;
 use crate::watch::{ProcessNumber, Seen, Violation, Watchers};
-use crate::weather::{self, Fate, Heard};
+use crate::weather::{self, Fate, Heard, Sky};
 use crate::{MILLISECOND, SECOND};
 
 /// The node all of them serve.
@@ -545,24 +545,12 @@ impl LeaseWorld {
         self.trace.line(at, || describe_request(number, id, record.as_ref(), fate));
         self.processes[index].sent(at, decided_at, record.as_ref(), &mut self.watchers);
         let life = self.processes[index].life;
-        match fate.heard {
-            Heard::Transient { after, retry_after_ms } => {
-                let input = failed(id, &operation, retry_after_ms);
-                self.heap.push(at + after, Event::Reply(number, life, input));
-            }
-            Heard::Refused { after } => {
-                let input = match operation {
-                    LeaseOperation::Read => failed(id, &operation, None),
-                    LeaseOperation::Create { .. } | LeaseOperation::Update { .. } => {
-                        LeaseInput::Written { request: id, outcome: WriteOutcome::Refused }
-                    }
-                };
-                self.heap.push(at + after, Event::Reply(number, life, input));
-            }
-            Heard::Answer { .. } | Heard::Nothing => {}
+        if let Some((after, input)) = fate.heard.early(id, &operation) {
+            self.heap.push(at + after, Event::Reply(number, life, input));
         }
-        if let Some(after) = fate.lands_after {
-            let request = Request { process: number, life, id, operation, record, heard: fate.heard };
+        for (after, heard) in fate.landings() {
+            let (operation, record) = (operation.clone(), record.clone());
+            let request = Request { process: number, life, id, operation, record, heard };
             self.heap.push(at + after, Event::Lands(Box::new(request)));
         }
     }
@@ -579,7 +567,8 @@ impl LeaseWorld {
             return fate;
         }
         let blacked_out = self.processes[usize::from(number)].blacked_out_until > at;
-        weather::fate(&mut self.dice, &self.faults, blacked_out)
+        let sky = if blacked_out { Sky::BlackOut } else { Sky::Clear };
+        weather::fate(&mut self.dice, &self.faults, sky)
     }
 
     fn lands(&mut self, at: TrueTime, request: Request) {
@@ -632,17 +621,6 @@ pub fn duration(seconds: u64) -> LeaseDuration {
     LeaseDuration::from_millis(seconds * 1_000).expect("3 s to 1 h")
 }
 
-fn failed(request: RequestId, operation: &LeaseOperation, retry_after_ms: Option<u64>) -> LeaseInput {
-    match operation {
-        LeaseOperation::Read => {
-            LeaseInput::Read { request, outcome: ReadOutcome::Transient { retry_after_ms } }
-        }
-        LeaseOperation::Create { .. } | LeaseOperation::Update { .. } => {
-            LeaseInput::Written { request, outcome: WriteOutcome::Transient { retry_after_ms } }
-        }
-    }
-}
-
 fn seconds(at: TrueTime) -> String {
     format!("{}.{:06}", at / SECOND, at % SECOND)
 }
@@ -663,13 +641,17 @@ fn describe_request(
 ) -> String {
     let what = record.map_or_else(|| "read".to_owned(), describe_record);
     match fate {
-        Fate { lands_after: Some(_), heard: Heard::Answer { .. } } => format!("p{number} -> r{id} {what}"),
-        Fate { lands_after, heard } => {
+        Fate { lands_after: Some(_), again_after: None, heard: Heard::Answer { .. } } => {
+            format!("p{number} -> r{id} {what}")
+        }
+        Fate { lands_after, again_after, heard } => {
             let lands = lands_after.map_or_else(
                 || "never lands".to_owned(),
                 |after| format!("lands {} s later", seconds(after)),
             );
-            format!("p{number} -> r{id} {what}; {lands}, the caller hears {heard:?}")
+            let again = again_after
+                .map_or_else(String::new, |after| format!(" and {} s later again", seconds(after)));
+            format!("p{number} -> r{id} {what}; {lands}{again}, the caller hears {heard:?}")
         }
     }
 }

@@ -6,7 +6,7 @@ use dexzd_core::lease::{CandidateConfig, LeaseInput, LeaseOperation, LeaseRecord
 use dexzd_core::log::{Entry, EntryBody};
 use dexzd_core::node::{Input, Node, NodeConfig, Output};
 use dexzd_core::rng::Rng;
-use dexzd_core::store::{ReadOutcome, WriteOutcome};
+use dexzd_core::store::WriteOutcome;
 
 use super::process::{Plane, ToData};
 use super::{Event, NODE, Place, ProductWorld, numbered};
@@ -15,7 +15,7 @@ use crate::dice::Stream;
 use crate::log_store::{DiskLog, SyncMode};
 use crate::store::{Operation, StoreAnswer};
 use crate::watch::{ProcessNumber, Seen};
-use crate::weather::{self, Fate, Heard};
+use crate::weather::{self, Fate, Heard, Sky};
 use crate::{MILLISECOND, SECOND};
 
 /// `lifecycle.attemptDrainTimeout` of the simulation: shorter than the default, so that runs are.
@@ -210,7 +210,7 @@ impl ProductWorld {
         }
         let fate = match self.config.place {
             Place::Disk => self.quick_fate(),
-            Place::Store => weather::fate(&mut self.dice, &self.store_faults, false),
+            Place::Store => weather::fate(&mut self.dice, &self.store_faults, Sky::Clear),
         };
         self.trace.line(at, || {
             let what = record.as_ref().map_or_else(
@@ -219,13 +219,13 @@ impl ProductWorld {
             );
             format!("p{number} {} {what} {fate:?}", numbered(request))
         });
-        if let Some((after, input)) = heard_early(request, &operation, fate.heard) {
+        if let Some((after, input)) = fate.heard.early(request, &operation) {
             self.tell_node(at + after, number, Input::Lease(input));
         }
-        if let Some(after) = fate.lands_after {
-            let life = self.processes[usize::from(number)].life;
-            let request =
-                LeaseRequest { process: number, life, request, operation, record, heard: fate.heard };
+        let life = self.processes[usize::from(number)].life;
+        for (after, heard) in fate.landings() {
+            let (operation, record) = (operation.clone(), record.clone());
+            let request = LeaseRequest { process: number, life, request, operation, record, heard };
             self.heap.push(at + after, Event::LeaseLands(Box::new(request)));
         }
     }
@@ -294,29 +294,5 @@ impl ProductWorld {
     /// The epoch whose gate this process has, or 0.
     pub(super) fn epoch_of(&self, number: ProcessNumber) -> Epoch {
         self.processes[usize::from(number)].epoch.unwrap_or_default()
-    }
-}
-
-/// What the caller hears without the store having said it.
-fn heard_early(
-    request: RequestId,
-    operation: &LeaseOperation,
-    heard: Heard,
-) -> Option<(TrueTime, LeaseInput)> {
-    let is_read = matches!(operation, LeaseOperation::Read);
-    let transient = |retry_after_ms| {
-        if is_read {
-            LeaseInput::Read { request, outcome: ReadOutcome::Transient { retry_after_ms } }
-        } else {
-            LeaseInput::Written { request, outcome: WriteOutcome::Transient { retry_after_ms } }
-        }
-    };
-    match heard {
-        Heard::Transient { after, retry_after_ms } => Some((after, transient(retry_after_ms))),
-        Heard::Refused { after } if is_read => Some((after, transient(None))),
-        Heard::Refused { after } => {
-            Some((after, LeaseInput::Written { request, outcome: WriteOutcome::Refused }))
-        }
-        Heard::Answer { .. } | Heard::Nothing => None,
     }
 }

@@ -17,7 +17,7 @@ use crate::TrueTime;
 use crate::dice::Stream;
 use crate::store::{Operation, StoreAnswer};
 use crate::watch::{ProcessNumber, Seen};
-use crate::weather::{self, Heard};
+use crate::weather::{self, Heard, Sky};
 use crate::{MILLISECOND, SECOND};
 
 /// Closed runs are kept for longer than any simulated run.
@@ -444,7 +444,7 @@ impl ProductWorld {
     ) {
         let fate = match self.config.place {
             Place::Disk => self.quick_fate(),
-            Place::Store => weather::fate(&mut self.dice, &self.store_faults, false),
+            Place::Store => weather::fate(&mut self.dice, &self.store_faults, Sky::Clear),
         };
         self.trace.line(at, || {
             let what = match &kind {
@@ -455,18 +455,12 @@ impl ProductWorld {
             format!("p{number} {what} {fate:?}")
         });
         let life = self.processes[usize::from(number)].life;
-        let early = match fate.heard {
-            Heard::Transient { after, retry_after_ms } => Some((after, retry_after_ms, false)),
-            Heard::Refused { after } => Some((after, None, true)),
-            Heard::Answer { .. } | Heard::Nothing => None,
-        };
-        if let Some((after, retry_after_ms, refused)) = early {
-            let message = failed(of_start, request, &kind, retry_after_ms, refused);
+        if let Some((after, message)) = failed(of_start, request, &kind, fate.heard) {
             self.heap.push(at + after, Event::ToData(number, life, Box::new(message)));
         }
-        if let Some(after) = fate.lands_after {
-            let log_request =
-                LogRequest { process: number, life, of_start, kind, request, heard: fate.heard };
+        for (after, heard) in fate.landings() {
+            let kind = kind.clone();
+            let log_request = LogRequest { process: number, life, of_start, kind, request, heard };
             self.heap.push(at + after, Event::LogLands(Box::new(log_request)));
         }
     }
@@ -539,34 +533,47 @@ impl ProductWorld {
     }
 }
 
-fn failed(
-    of_start: bool,
-    request: RequestId,
-    kind: &LogKind,
-    retry_after_ms: Option<u64>,
-    refused: bool,
-) -> ToData {
-    match kind {
+/// What the caller hears without the store having carried its request out.
+fn failed(of_start: bool, request: RequestId, kind: &LogKind, heard: Heard) -> Option<(TrueTime, ToData)> {
+    let (after, write, read, then, listing) = match heard {
+        Heard::Transient { after, retry_after_ms } => (
+            after,
+            WriteOutcome::Transient { retry_after_ms },
+            ReadOutcome::Transient { retry_after_ms },
+            ReadEnd::Transient { retry_after_ms },
+            ListOutcome::Transient { retry_after_ms },
+        ),
+        // Reads have no condition: such an answer to one is a fault of the store.
+        Heard::Refused { after } => (
+            after,
+            WriteOutcome::Refused,
+            ReadOutcome::Transient { retry_after_ms: None },
+            ReadEnd::Transient { retry_after_ms: None },
+            ListOutcome::Transient { retry_after_ms: None },
+        ),
+        Heard::Permanent { after } => (
+            after,
+            WriteOutcome::Permanent,
+            ReadOutcome::Permanent,
+            ReadEnd::Permanent,
+            ListOutcome::Permanent,
+        ),
+        Heard::Answer { .. } | Heard::Nothing => return None,
+    };
+    let message = match kind {
+        LogKind::Write { .. } if of_start => {
+            ToData::Startup(StartupInput::Written { request, outcome: write })
+        }
         LogKind::Write { .. } => {
-            let outcome =
-                if refused { WriteOutcome::Refused } else { WriteOutcome::Transient { retry_after_ms } };
-            if of_start {
-                ToData::Startup(StartupInput::Written { request, outcome })
-            } else {
-                ToData::Engine(engine::Input::Log(AppenderInput::Written { request, outcome }))
-            }
+            ToData::Engine(engine::Input::Log(AppenderInput::Written { request, outcome: write }))
         }
         LogKind::Read { .. } if of_start => {
-            let then = ReadEnd::Transient { retry_after_ms };
             ToData::Startup(StartupInput::Read { request, entries: Vec::new(), then })
         }
         LogKind::Read { .. } => {
-            let outcome = ReadOutcome::Transient { retry_after_ms };
-            ToData::Engine(engine::Input::Log(AppenderInput::Read { request, outcome }))
+            ToData::Engine(engine::Input::Log(AppenderInput::Read { request, outcome: read }))
         }
-        LogKind::List { .. } => {
-            let outcome = ListOutcome::Transient { retry_after_ms };
-            ToData::Startup(StartupInput::Listed { request, outcome })
-        }
-    }
+        LogKind::List { .. } => ToData::Startup(StartupInput::Listed { request, outcome: listing }),
+    };
+    Some((after, message))
 }
