@@ -11,6 +11,8 @@ use std::fmt::{self, Write as _};
 
 use dexzd_core::rng::Rng;
 
+use crate::TrueTime;
+
 /// One million: chances are given in parts of it.
 pub const MILLION: u32 = 1_000_000;
 
@@ -63,6 +65,12 @@ impl Stream {
             slot => Self::Jitter(number(slot - SHARED_STREAMS - PROCESSES)),
         }
     }
+
+    /// The stream of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        (0..STREAMS).map(Self::from_slot).find(|stream| stream.to_string() == name)
+    }
 }
 
 impl fmt::Display for Stream {
@@ -90,54 +98,86 @@ pub struct Decision {
     pub alternatives: u64,
     /// The choice.
     pub chosen: u64,
+    /// When it was drawn. Not part of a written log's meaning: a note for people.
+    pub at: TrueTime,
 }
 
 impl fmt::Display for Decision {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stream, kind, alternatives, chosen } = self;
+        let Self { stream, kind, alternatives, chosen, at: _ } = self;
         write!(formatter, "{stream} {kind} {alternatives} {chosen}")
     }
 }
 
-/// The choices of a written log, per stream name and kind, in order.
+/// A written log says `0*500` for five hundred calm choices; more than this are nobody's log.
+const LONGEST_REPEAT: usize = 10_000_000;
+
+/// The choices of a written log, per stream and kind, in order.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Script {
-    choices: BTreeMap<(String, String), VecDeque<u64>>,
+    choices: BTreeMap<Stream, BTreeMap<String, VecDeque<u64>>>,
 }
 
 impl Script {
-    /// Reads the lines that [`Dice::written`] made: stream, kind, alternatives, chosen. Empty lines and
-    /// lines that begin with `#` say nothing.
+    /// Reads the lines that [`Dice::written`] made: stream, kind, alternatives, chosen, where chosen may be
+    /// `0*500` for a choice that repeats. What follows a `#` says nothing, nor does an empty line.
     ///
     /// # Errors
     /// Names the first line that is not of this form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut script = Self::default();
         for (index, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
+            let said = line.split('#').next().unwrap_or_default();
+            let words: Vec<&str> = said.split_whitespace().collect();
+            if words.is_empty() {
                 continue;
             }
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let chosen = match words.as_slice() {
-                [_, _, _, chosen] => chosen.parse::<u64>().ok(),
+            let parsed = match words.as_slice() {
+                [stream, kind, alternatives, chosen] => parse_line(stream, kind, alternatives, chosen),
                 _ => None,
             };
-            let chosen = chosen.ok_or_else(|| {
+            let (stream, kind, chosen, times) = parsed.ok_or_else(|| {
                 format!(
-                    "line {} of the decision log is {line:?}: it must be a stream, a kind, the number \
+                    "line {} of the decision log is {:?}: it must be a stream, a kind, the number \
                      of alternatives and the one chosen",
-                    index + 1
+                    index + 1,
+                    line.trim()
                 )
             })?;
-            script.choices.entry((words[0].to_owned(), words[1].to_owned())).or_default().push_back(chosen);
+            let choices = script.choices.entry(stream).or_default().entry(kind.to_owned()).or_default();
+            choices.extend(std::iter::repeat_n(chosen, times));
         }
         Ok(script)
     }
 
-    fn next(&mut self, stream: Stream, kind: &str) -> Option<u64> {
-        self.choices.get_mut(&(stream.to_string(), kind.to_owned())).and_then(VecDeque::pop_front)
+    /// The choice of one more draw of this kind.
+    pub fn push(&mut self, stream: Stream, kind: &str, chosen: u64) {
+        let choices = self.choices.entry(stream).or_default();
+        match choices.get_mut(kind) {
+            Some(choices) => choices.push_back(chosen),
+            None => {
+                choices.insert(kind.to_owned(), VecDeque::from([chosen]));
+            }
+        }
     }
+
+    fn next(&mut self, stream: Stream, kind: &str) -> Option<u64> {
+        self.choices.get_mut(&stream)?.get_mut(kind)?.pop_front()
+    }
+}
+
+fn parse_line<'a>(
+    stream: &str,
+    kind: &'a str,
+    alternatives: &str,
+    chosen: &str,
+) -> Option<(Stream, &'a str, u64, usize)> {
+    alternatives.parse::<u64>().ok()?;
+    let (chosen, times) = match chosen.split_once('*') {
+        Some((chosen, times)) => (chosen, times.parse().ok().filter(|times| *times <= LONGEST_REPEAT)?),
+        None => (chosen, 1),
+    };
+    Some((Stream::named(stream)?, kind, chosen.parse().ok()?, times))
 }
 
 /// Every draw of a run comes from here.
@@ -146,6 +186,7 @@ pub struct Dice {
     generators: Vec<Rng>,
     script: Option<Script>,
     log: Vec<Decision>,
+    now: TrueTime,
 }
 
 impl Dice {
@@ -154,13 +195,18 @@ impl Dice {
     pub fn from_seed(seed: u64) -> Self {
         let generators =
             (0..STREAMS).map(|slot| Rng::new(stream_seed(seed, Stream::from_slot(slot)))).collect();
-        Self { generators, script: None, log: Vec::new() }
+        Self { generators, script: None, log: Vec::new(), now: 0 }
     }
 
     /// Follows a written log; draws that it does not cover are 0.
     #[must_use]
     pub fn from_script(script: Script) -> Self {
         Self { script: Some(script), ..Self::from_seed(0) }
+    }
+
+    /// Decisions from here on are drawn at this time; worlds say so at every event.
+    pub fn set_now(&mut self, now: TrueTime) {
+        self.now = now;
     }
 
     /// Uniform in `0..alternatives`, which must not be empty.
@@ -194,12 +240,17 @@ impl Dice {
         self.record(stream, kind, 2, chosen) == 1
     }
 
-    /// An index into the weights; the first is the calm one.
+    /// An index into the weights; the first is the calm one. What has no weight does not happen, not even if
+    /// a written log says so: a run has the faults of its configuration and no others.
     pub fn weighted(&mut self, stream: Stream, kind: &'static str, weights: &[u32]) -> usize {
         let total: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
         assert!(total > 0, "a draw of {kind} needs a weight above zero");
         let chosen = match &mut self.script {
-            Some(script) => script.next(stream, kind).unwrap_or(0),
+            Some(script) => {
+                let wanted = script.next(stream, kind).unwrap_or(0);
+                let weight = usize::try_from(wanted).ok().and_then(|index| weights.get(index));
+                if weight.is_some_and(|weight| *weight > 0) { wanted } else { 0 }
+            }
             None => {
                 let mut drawn = self.generators[stream.slot()].up_to(total - 1);
                 let mut index = 0;
@@ -211,7 +262,7 @@ impl Dice {
             }
         };
         let last = weights.len() as u64 - 1;
-        let chosen = self.record(stream, kind, last + 1, chosen.min(last));
+        let chosen = self.record(stream, kind, last + 1, chosen);
         usize::try_from(chosen).expect("an index into a slice")
     }
 
@@ -238,7 +289,7 @@ impl Dice {
     }
 
     fn record(&mut self, stream: Stream, kind: &'static str, alternatives: u64, chosen: u64) -> u64 {
-        self.log.push(Decision { stream, kind, alternatives, chosen });
+        self.log.push(Decision { stream, kind, alternatives, chosen, at: self.now });
         chosen
     }
 }

@@ -74,3 +74,27 @@ fn a_weight_of_zero_is_never_chosen() {
         assert_ne!(dice.weighted(Stream::Store, "fate", &[1, 0, 1]), 1);
     }
 }
+
+#[test]
+fn a_written_choice_without_weight_does_not_happen() {
+    let mut dice =
+        Dice::from_script(Script::parse("store fate 3 1\nstore fate 3 2\nstore fate 3 7").expect("log"));
+    assert_eq!(dice.weighted(Stream::Store, "fate", &[1, 0, 1]), 0);
+    assert_eq!(dice.weighted(Stream::Store, "fate", &[1, 0, 1]), 2);
+    assert_eq!(dice.weighted(Stream::Store, "fate", &[1, 0, 1]), 0);
+}
+
+#[test]
+fn a_log_may_repeat_a_choice_and_say_when() {
+    let mut dice =
+        Dice::from_script(Script::parse("clock[3] rate 10 0*2\nclock[3] rate 10 4 # 1.5 s").expect("log"));
+    let drawn: Vec<u64> = (0..4).map(|_| dice.below(Stream::Clock(3), "rate", 10)).collect();
+    assert_eq!(drawn, [0, 0, 4, 0]);
+}
+
+#[test]
+fn an_unknown_stream_and_an_endless_repeat_are_bad_lines() {
+    for line in ["clock[9] rate 10 1", "weather rain 2 1", "store fate 3 0*99999999999", "store fate x 1"] {
+        assert!(Script::parse(line).expect_err(line).starts_with("line 1 of the decision log is "), "{line}");
+    }
+}

@@ -6,7 +6,9 @@
 //! dice         named random streams from one root seed; the decision log
 //! heap         events in virtual time, ties broken by insertion number
 //! clock        what each process believes the time to be
-//! trace        a rolling hash of everything that happened, and lines for people
+//! trace        a rolling hash of everything that happened
+//! story        lines, messages and clocks for people
+//! marks        interesting states that seeds must reach
 //! store        objects with versions and conditional writes
 //! weather      what happens to a request on its way to a store and back
 //! disk         files that lose what was not synced
@@ -27,8 +29,10 @@ pub mod heap;
 pub mod lease_world;
 pub mod local_store;
 pub mod log_store;
+pub mod marks;
 pub mod product;
 pub mod store;
+pub mod story;
 pub mod swarm;
 pub mod trace;
 pub mod watch;

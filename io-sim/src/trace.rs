@@ -1,6 +1,5 @@
 //! What happened: a rolling hash over every event for machines, lines for people.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
 
@@ -8,31 +7,43 @@ use minicbor::Encode;
 use minicbor::encode::Write;
 
 use crate::TrueTime;
+use crate::clock::Clocks;
+use crate::story::{Line, Message, Reading, Story};
+use crate::watch::ProcessNumber;
+use crate::weather::Fate;
 
-/// Lines kept when a run is watched.
-const KEPT_LINES: usize = 400;
+/// Nobody reads a longer story: later lines are dropped, and that is said.
+const LONGEST_STORY: usize = 500_000;
 
 /// Equal runs have equal traces; the hash covers time, place, input and outputs of every event.
 #[derive(Debug)]
 pub struct Trace {
     hash: u64,
     events: u64,
-    lines: Option<VecDeque<String>>,
+    story: Option<Box<Story>>,
     prints: bool,
-    checkpoints: Vec<u64>,
+    checkpoints: Vec<Checkpoint>,
+}
+
+/// The beginning of one event of a watched run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Checkpoint {
+    at: TrueTime,
+    place: u64,
+    hash_before: u64,
 }
 
 impl Trace {
     /// Without lines: for thousands of seeds.
     #[must_use]
     pub fn quiet() -> Self {
-        Self { hash: 0x9e37_79b9_7f4a_7c15, events: 0, lines: None, prints: false, checkpoints: Vec::new() }
+        Self { hash: 0x9e37_79b9_7f4a_7c15, events: 0, story: None, prints: false, checkpoints: Vec::new() }
     }
 
     /// With lines and a hash per event: for the one seed a person looks at.
     #[must_use]
     pub fn watched() -> Self {
-        Self { lines: Some(VecDeque::new()), ..Self::quiet() }
+        Self { story: Some(Box::default()), ..Self::quiet() }
     }
 
     /// As watched, and each line is printed at once: it is there even if the run panics.
@@ -43,8 +54,8 @@ impl Trace {
 
     /// Begins the record of one event.
     pub fn event(&mut self, at: TrueTime, place: u64) {
-        if self.lines.is_some() {
-            self.checkpoints.push(self.hash);
+        if self.story.is_some() {
+            self.checkpoints.push(Checkpoint { at, place, hash_before: self.hash });
         }
         self.events += 1;
         self.mix(at);
@@ -65,22 +76,62 @@ impl Trace {
 
     /// Adds a line for people; it is made only if somebody looks.
     pub fn line(&mut self, at: TrueTime, line: impl FnOnce() -> String) {
-        if let Some(lines) = &mut self.lines {
-            if lines.len() == KEPT_LINES {
-                lines.pop_front();
-            }
-            let text = format!("{:>6}.{:06} {}", at / 1_000_000, at % 1_000_000, line());
+        if let Some(story) = &mut self.story
+            && story.lines.len() < LONGEST_STORY
+        {
+            let line = Line { at, text: line() };
             if self.prints {
-                println!("{text}");
+                println!("{line}");
             }
-            lines.push_back(text);
+            story.lines.push(line);
         }
+    }
+
+    /// A process sends a request to the store.
+    pub fn message(&mut self, at: TrueTime, from: ProcessNumber, fate: Fate, text: impl FnOnce() -> String) {
+        if let Some(story) = &mut self.story {
+            story.messages.push(Message::new(from, at, fate, text()));
+        }
+    }
+
+    /// A process looks at its clocks.
+    pub fn reading(&mut self, at: TrueTime, process: ProcessNumber, clocks: &Clocks) {
+        if let Some(story) = &mut self.story {
+            let (instant_us, wall_us) = (clocks.instant.read(at), clocks.wall.read(at));
+            story.readings.push(Reading { process, at, instant_us, wall_us });
+        }
+    }
+
+    /// What people are told; empty if nobody looked.
+    #[must_use]
+    pub fn story(&self) -> Story {
+        self.story.as_deref().cloned().unwrap_or_default()
+    }
+
+    /// Every event of a watched run, one a line: number, time, place, and the hash before it; then its lines
+    /// for people. Two runs of one seed are equal here byte for byte.
+    #[must_use]
+    pub fn full(&self) -> String {
+        let mut text = String::new();
+        let mut lines = self.story.iter().flat_map(|story| &story.lines).peekable();
+        for (number, event) in self.checkpoints.iter().enumerate() {
+            while let Some(line) = lines.next_if(|line| line.at < event.at) {
+                text.push_str(&format!("{line}\n"));
+            }
+            let Checkpoint { at, place, hash_before } = event;
+            text.push_str(&format!("event {number} at {at} in {place} after {hash_before:016x}\n"));
+        }
+        for line in lines {
+            text.push_str(&format!("{line}\n"));
+        }
+        text.push_str(&format!("end after {} events: {:016x}\n", self.events, self.hash));
+        text
     }
 
     /// Whether somebody looks.
     #[must_use]
     pub fn is_watched(&self) -> bool {
-        self.lines.is_some()
+        self.story.is_some()
     }
 
     /// Of everything so far.
@@ -109,7 +160,7 @@ impl Trace {
 
 impl fmt::Display for Trace {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in self.lines.iter().flatten() {
+        for line in self.story.iter().flat_map(|story| &story.lines) {
             writeln!(formatter, "{line}")?;
         }
         Ok(())

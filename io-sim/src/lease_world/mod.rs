@@ -176,6 +176,7 @@ impl LeaseWorld {
     pub fn run_until(&mut self, until: TrueTime) {
         while !self.watchers.is_broken() && self.heap.next_at().is_some_and(|at| at <= until) {
             let (at, event) = self.heap.pop().expect("it was just seen");
+            self.dice.set_now(at);
             self.happen(at, event);
         }
     }
@@ -434,6 +435,7 @@ impl LeaseWorld {
             self.trace.line(at, || format!("p{number} <- {text}"));
         }
         let index = usize::from(number);
+        self.trace.reading(at, number, &self.processes[index].clocks);
         self.processes[index].handle(at, input);
         self.drain(at, number);
     }
@@ -543,6 +545,7 @@ impl LeaseWorld {
         let fate = self.fate(at, number, &operation, record.as_ref());
         self.trace.mix(id.0);
         self.trace.line(at, || describe_request(number, id, record.as_ref(), fate));
+        self.trace.message(at, number, fate, || describe_request(number, id, record.as_ref(), fate));
         self.processes[index].sent(at, decided_at, record.as_ref(), &mut self.watchers);
         let life = self.processes[index].life;
         if let Some((after, input)) = fate.heard.early(id, &operation) {

@@ -72,6 +72,7 @@ impl ProductWorld {
     pub(super) fn node_input(&mut self, at: TrueTime, number: ProcessNumber, input: Input) {
         self.trace.event(at, u64::from(number));
         self.trace.add(&input);
+        self.trace.reading(at, number, &self.processes[usize::from(number)].clocks);
         let look = self.look(at, number);
         let Some(node) = &mut self.processes[usize::from(number)].node else {
             return;
@@ -212,13 +213,15 @@ impl ProductWorld {
             Place::Disk => self.quick_fate(),
             Place::Store => weather::fate(&mut self.dice, &self.store_faults, Sky::Clear),
         };
-        self.trace.line(at, || {
+        let told = || {
             let what = record.as_ref().map_or_else(
                 || "reads the lease".to_owned(),
                 |record| format!("writes the lease, epoch {} {:?}", record.epoch, record.state),
             );
             format!("p{number} {} {what} {fate:?}", numbered(request))
-        });
+        };
+        self.trace.line(at, told);
+        self.trace.message(at, number, fate, told);
         if let Some((after, input)) = fate.heard.early(request, &operation) {
             self.tell_node(at + after, number, Input::Lease(input));
         }

@@ -446,14 +446,16 @@ impl ProductWorld {
             Place::Disk => self.quick_fate(),
             Place::Store => weather::fate(&mut self.dice, &self.store_faults, Sky::Clear),
         };
-        self.trace.line(at, || {
+        let told = || {
             let what = match &kind {
                 LogKind::Write { position, .. } => format!("writes entry {position}"),
                 LogKind::Read { from, .. } => format!("reads from {from}"),
                 LogKind::List { after } => format!("lists behind {after}"),
             };
             format!("p{number} {what} {fate:?}")
-        });
+        };
+        self.trace.line(at, told);
+        self.trace.message(at, number, fate, told);
         let life = self.processes[usize::from(number)].life;
         if let Some((after, message)) = failed(of_start, request, &kind, fate.heard) {
             self.heap.push(at + after, Event::ToData(number, life, Box::new(message)));

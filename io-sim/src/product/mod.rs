@@ -192,6 +192,7 @@ impl ProductWorld {
     pub fn run_until(&mut self, until: TrueTime) {
         while !self.watchers.is_broken() && self.heap.next_at().is_some_and(|at| at <= until) {
             let (at, event) = self.heap.pop().expect("it was just seen");
+            self.dice.set_now(at);
             self.happen(at, event);
         }
     }
