@@ -22,6 +22,7 @@ use dexzd_core::engine::{
 use dexzd_core::ids::Name;
 use dexzd_core::lease::LeaseDuration;
 use dexzd_core::node::Role;
+use dexzd_core::standby::StandbyConfig;
 use dexzd_io_tokio::Clock;
 use dexzd_io_tokio::local::default_kind;
 use dexzd_io_tokio::runtime::{NodeConfig, NodeHandle, start};
@@ -40,6 +41,7 @@ fn main() {
         data_dir: folder.clone(),
         lease_duration: LeaseDuration::DEFAULT_SINGLE,
         fail_if_held: false,
+        standby: StandbyConfig::default(),
         attempt_drain_timeout: Duration::from_secs(5),
         durability,
         local_store: default_kind(),

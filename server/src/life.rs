@@ -267,6 +267,7 @@ fn node_config(config: &Config) -> NodeConfig {
         data_dir: config.data_dir.clone(),
         lease_duration: config.lease_duration,
         fail_if_held: config.lease_fail_if_held,
+        standby: config.standby.to_core(),
         attempt_drain_timeout: config.attempt_drain_timeout,
         durability: config.durability,
         local_store: local::default_kind(),

@@ -9,6 +9,7 @@ use crate::gate::{Gate, GateView};
 use crate::ids::{Epoch, RequestId};
 use crate::lease::driver::{ME, Store, node, seconds};
 use crate::lease::{CandidateConfig, LeaseInput, LeaseOperation, Look, Survey};
+use crate::standby::StandbyConfig;
 use crate::stop::StopReason;
 use crate::time::{Instant, Now, SlowInstant, Timestamp};
 
@@ -37,6 +38,7 @@ impl Driver {
             process_id: ME,
             lease_duration: seconds(10),
             candidate,
+            standby: StandbyConfig::default(),
             attempt_drain_timeout: core::time::Duration::from_secs(30),
             seed: 7,
         };
@@ -202,6 +204,8 @@ impl Driver {
                 Output::OpenLog(_)
                 | Output::BuildEngine { .. }
                 | Output::Engine(_)
+                | Output::Follow(_)
+                | Output::Admin { .. }
                 | Output::TrimmedBelow(_) => self.told.push(output),
             }
         }

@@ -4,14 +4,14 @@ use core::time::Duration;
 
 use minicbor::{Decode, Encode};
 
-use super::role::Role;
+use super::admin::{AdminAnswer, AdminError, AdminRequest};
+use super::connections::Period;
+use super::event::NodeEvent;
 use crate::engine::{NodeOrder, NodeReport};
 use crate::gate::GateOrder;
-use crate::ids::{Epoch, Name, Position, ProcessId, RequestId};
-use crate::lease::{
-    CandidateConfig, CandidateEvent, HolderEvent, LeaseDuration, LeaseInput, LeaseOperation, LeaseTimer,
-    ReleaseOutcome,
-};
+use crate::ids::{CallId, Epoch, Name, Position, ProcessId, RequestId};
+use crate::lease::{CandidateConfig, LeaseDuration, LeaseInput, LeaseOperation};
+use crate::standby::{FollowerReport, StandbyConfig};
 use crate::stop::StopReason;
 use crate::time::Instant;
 
@@ -24,8 +24,10 @@ pub struct NodeConfig {
     pub process_id: ProcessId,
     /// `lease.duration`.
     pub lease_duration: LeaseDuration,
-    /// What it may do without waiting.
+    /// What it may do without waiting, at its start.
     pub candidate: CandidateConfig,
+    /// `standby.*`.
+    pub standby: StandbyConfig,
     /// `lifecycle.attemptDrainTimeout` (HA-90).
     pub attempt_drain_timeout: Duration,
     /// Of jitter.
@@ -72,6 +74,28 @@ pub enum Input {
         /// What its fence records, in milliseconds, where the fence was seen.
         #[n(1)]
         lease_duration_ms: Option<u64>,
+    },
+    /// The follower reports: at every change of its state, and at every poll that reached the end of the
+    /// log (D-14).
+    #[n(10)]
+    Follower(#[n(0)] FollowerReport),
+    /// The local store of the ended tenure is fully closed, and so is everything that used it: no input
+    /// about that tenure follows (HA-104). After every `OpenLog` exactly once, where the process lives on.
+    #[n(11)]
+    StoreClosed,
+    /// A call of `AdminService`, credential and arguments checked (D-20). `Output::Admin` answers it
+    /// exactly once; that a caller is gone needs not be told: a step down goes on (D-20).
+    #[n(12)]
+    Admin {
+        /// Named by the answer.
+        #[n(0)]
+        call: CallId,
+        /// The period in which the call's connection was opened (D-16).
+        #[n(1)]
+        opened_in: Period,
+        /// What it asks.
+        #[n(2)]
+        request: AdminRequest,
     },
 }
 
@@ -137,6 +161,48 @@ pub enum Output {
         #[n(1)]
         reason: StopReason,
     },
+    /// Tell the follower (HA-42, HA-100). Only in hot mode.
+    #[n(10)]
+    Follow(#[n(0)] FollowOrder),
+    /// Answer a call of `AdminService`.
+    #[n(11)]
+    Admin {
+        /// The call.
+        #[n(0)]
+        call: CallId,
+        /// What it gets.
+        #[n(1)]
+        answer: Result<AdminAnswer, AdminError>,
+    },
+}
+
+/// What the follower is told. `Output::OpenLog` ends it too: what it has applied is the local store that
+/// the log is opened with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum FollowOrder {
+    /// Follow the log from where the local store ends.
+    #[n(0)]
+    Start {
+        /// Of the newest lease seen: nothing below is applied (D-43).
+        #[n(0)]
+        trimmed_below: Position,
+        /// Of the newest lease seen: the log is at least this long (D-53).
+        #[n(1)]
+        log_end: Position,
+    },
+    /// A lease not seen before says this.
+    #[n(1)]
+    Lease {
+        /// Nothing below is applied (D-43).
+        #[n(0)]
+        trimmed_below: Position,
+        /// The log is at least this long (D-14, D-53).
+        #[n(1)]
+        log_end: Position,
+    },
+    /// The process ends: follow no longer.
+    #[n(2)]
+    Stop,
 }
 
 /// What the data plane needs to open the log.
@@ -157,61 +223,4 @@ pub struct OpenLog {
     /// Of the lease version that was replaced (D-53).
     #[n(4)]
     pub log_end: Position,
-}
-
-/// Typed events: log lines, metrics, health and simulator traces are made from them.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
-pub enum NodeEvent {
-    /// The process is in this role from now on; health names follow [`Role::is_serving`] (HA-64).
-    #[n(0)]
-    RoleChanged {
-        /// The role.
-        #[n(0)]
-        role: Role,
-        /// The tenure, where one is held or was.
-        #[n(1)]
-        epoch: Option<Epoch>,
-    },
-    /// About the wait for the lease.
-    #[n(1)]
-    Candidate(#[n(0)] CandidateEvent),
-    /// About the lease that is held.
-    #[n(2)]
-    Holder(#[n(0)] HolderEvent),
-    /// The release is over.
-    #[n(3)]
-    ReleaseEnded(#[n(0)] ReleaseOutcome),
-    /// The process stops, and this is why.
-    #[n(4)]
-    Stopping {
-        /// Also a metric label (D-32).
-        #[n(0)]
-        reason: StopReason,
-    },
-}
-
-/// Why `node` wants to be called.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Encode, Decode)]
-pub enum NodeTimer {
-    /// A lease machine.
-    #[n(0)]
-    Lease(#[n(0)] LeaseTimer),
-    /// `lifecycle.attemptDrainTimeout` is over.
-    #[n(1)]
-    Drain,
-    /// The grace after the interrupt is over (D-21).
-    #[n(2)]
-    Grace,
-    /// The commit drain is over (D-18).
-    #[n(3)]
-    Commit,
-    /// The engine was given long enough to close (D-37).
-    #[n(4)]
-    Close,
-    /// The engine is silent for too long (D-54).
-    #[n(5)]
-    EngineStall,
-    /// Whoever wrote the higher epoch is gone (D-55).
-    #[n(6)]
-    Outwait,
 }

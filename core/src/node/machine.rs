@@ -3,7 +3,10 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use super::io::{Input, NodeConfig, NodeEvent, NodeTimer, OpenLog, Output};
+use super::admin::{AdminCode, AdminError, AdminReason};
+use super::connections::Period;
+use super::event::{NodeEvent, NodeTimer};
+use super::io::{Input, NodeConfig, OpenLog, Output};
 use super::role::{Role, Trigger};
 use crate::engine::{NodeOrder, NodeReport};
 use crate::gate::{GateOrder, WallOffset};
@@ -101,7 +104,11 @@ impl Node {
         let pen = Pen::new(config.node_id.clone(), config.process_id, config.lease_duration);
         let candidate = Candidate::new(pen, config.candidate, Rng::new(rng.next_u64()));
         let mut outputs = VecDeque::new();
-        outputs.push_back(Output::Event(NodeEvent::RoleChanged { role: Role::Waiting, epoch: None }));
+        outputs.push_back(Output::Event(NodeEvent::RoleChanged {
+            role: Role::Waiting,
+            epoch: None,
+            period: Period::default(),
+        }));
         Self {
             config,
             rng,
@@ -154,7 +161,11 @@ impl Node {
                 }
             }
             Input::Terminate => self.terminate(look),
-            Input::EngineAlive | Input::Tick => {}
+            Input::Admin { call, .. } => {
+                let error = AdminError { code: AdminCode::Unavailable, reason: AdminReason::Standby };
+                self.push(Output::Admin { call, answer: Err(error) });
+            }
+            Input::Follower(_) | Input::StoreClosed | Input::EngineAlive | Input::Tick => {}
         }
         if is_knowledge {
             return;
@@ -269,6 +280,9 @@ impl Node {
             | Input::LogFenced
             | Input::EpochBehind { .. }
             | Input::Terminate
+            | Input::Follower(_)
+            | Input::StoreClosed
+            | Input::Admin { .. }
             | Input::Tick => false,
         };
         if alive && self.engine_seen_at.is_some() {
@@ -281,7 +295,7 @@ impl Node {
     fn enter(&mut self, look: Look, role: Role) {
         self.role = role;
         self.deadline = None;
-        self.tell(NodeEvent::RoleChanged { role, epoch: self.epoch });
+        self.tell(NodeEvent::RoleChanged { role, epoch: self.epoch, period: Period::default() });
         match role {
             Role::Waiting => {}
             Role::Withdrawing => {
@@ -292,7 +306,7 @@ impl Node {
             }
             Role::Opening => self.open_log(),
             // Its deadline follows from what was found in the log.
-            Role::Outwaiting => {}
+            Role::Outwaiting | Role::HoldOff => {}
             Role::Raising => {
                 if let Lease::Holder(holder) = &mut self.lease {
                     holder.raise_epoch(look, self.epoch_found);
@@ -499,6 +513,7 @@ impl Node {
             | Role::Recovering
             | Role::Active
             | Role::Releasing
+            | Role::HoldOff
             | Role::Stopped => None,
         }
     }

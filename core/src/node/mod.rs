@@ -3,11 +3,22 @@
 //! It has its own thread and its own connection to the store: nothing that the data plane does can delay
 //! a renewal. The two talk by messages only; the gate is the one thing that both can see (D-47).
 
+mod admin;
+mod connections;
+mod event;
+mod health;
 mod io;
 mod machine;
 mod role;
 
-pub use io::{Input, NodeConfig, NodeEvent, NodeTimer, OpenLog, Output};
+pub use admin::{
+    ActiveProcess, AdminAnswer, AdminCode, AdminError, AdminReason, AdminRequest, StepDownOutcome,
+    UnknownHolder,
+};
+pub use connections::{Connection, Period, RolePeriod};
+pub use event::{NodeEvent, NodeTimer};
+pub use health::{HOT_STANDBY_NAME, Health, READINESS_NAMES, StandbyGauges};
+pub use io::{FollowOrder, Input, NodeConfig, OpenLog, Output};
 pub use machine::Node;
 pub use role::{Role, TRANSITIONS, Trigger};
 

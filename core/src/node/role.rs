@@ -51,6 +51,10 @@ pub enum Role {
     /// It raises its epoch above that one (D-55).
     #[n(14)]
     Raising,
+    /// It stepped down: it watches the lease and does not compete until the hold-off is over and the
+    /// ended tenure's store is closed (HA-99, HA-104).
+    #[n(15)]
+    HoldOff,
 }
 
 /// What moves a process from one role to another.
@@ -62,6 +66,8 @@ pub enum Trigger {
     Withdrawn,
     /// SIGTERM.
     Terminate,
+    /// A step down was accepted (HA-88).
+    StepDown,
     /// The fence stands in the log.
     Fenced,
     /// The log carries a higher epoch (D-55).
@@ -82,13 +88,17 @@ pub enum Trigger {
     Broken,
     /// The process must stop, and there is nothing to give back.
     Lost,
-    /// The release is over.
+    /// The release is over, and with it the process.
     Released,
+    /// The release of a step down is over: the process lives on (HA-93).
+    SteppedDown,
+    /// The hold-off is over and the ended tenure's store is closed (HA-99, HA-104).
+    HeldOff,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Waiting,
         Self::Withdrawing,
         Self::Opening,
@@ -103,6 +113,7 @@ impl Role {
         Self::Closing,
         Self::Abandoning,
         Self::Releasing,
+        Self::HoldOff,
         Self::Stopped,
     ];
 
@@ -127,6 +138,7 @@ impl Role {
             | Self::Recovering
             | Self::Abandoning
             | Self::Releasing
+            | Self::HoldOff
             | Self::Stopped => false,
         }
     }
@@ -149,6 +161,7 @@ impl Role {
             Self::Closing => "closing",
             Self::Abandoning => "abandoning",
             Self::Releasing => "releasing",
+            Self::HoldOff => "hold_off",
             Self::Stopped => "stopped",
         }
     }
@@ -157,12 +170,12 @@ impl Role {
 /// Every move there is. What is not here does not happen.
 pub const TRANSITIONS: &[(Role, Trigger, Role)] = {
     use Role::{
-        Abandoning, Active, Closing, Committing, Confirming, Draining, Interrupting, Opening, Outwaiting,
-        Raising, Recovering, Releasing, Stopped, Waiting, Withdrawing,
+        Abandoning, Active, Closing, Committing, Confirming, Draining, HoldOff, Interrupting, Opening,
+        Outwaiting, Raising, Recovering, Releasing, Stopped, Waiting, Withdrawing,
     };
     use Trigger::{
-        Acquired, Broken, Closed, Committed, Confirmed, Drained, EpochBehind, Fenced, Lost, Recovered,
-        Released, Terminate, TimedOut, Withdrawn,
+        Acquired, Broken, Closed, Committed, Confirmed, Drained, EpochBehind, Fenced, HeldOff, Lost,
+        Recovered, Released, StepDown, SteppedDown, Terminate, TimedOut, Withdrawn,
     };
     &[
         (Waiting, Acquired, Opening),
@@ -193,6 +206,7 @@ pub const TRANSITIONS: &[(Role, Trigger, Role)] = {
         (Recovering, Broken, Releasing),
         (Recovering, Lost, Stopped),
         (Active, Terminate, Draining),
+        (Active, StepDown, Draining),
         (Active, Broken, Releasing),
         (Active, Lost, Stopped),
         (Draining, Drained, Committing),
@@ -216,5 +230,9 @@ pub const TRANSITIONS: &[(Role, Trigger, Role)] = {
         (Abandoning, Broken, Releasing),
         (Abandoning, Lost, Stopped),
         (Releasing, Released, Stopped),
+        (Releasing, SteppedDown, HoldOff),
+        (HoldOff, HeldOff, Waiting),
+        (HoldOff, Terminate, Withdrawing),
+        (HoldOff, Lost, Stopped),
     ]
 };

@@ -42,7 +42,10 @@ fn ha_034_every_role_can_reach_the_end_and_nothing_follows_it() {
 #[test]
 fn ha_030_every_role_that_holds_the_lease_can_lose_it() {
     for role in Role::ALL {
-        let holds = !matches!(role, Role::Waiting | Role::Withdrawing | Role::Releasing | Role::Stopped);
+        let holds = !matches!(
+            role,
+            Role::Waiting | Role::Withdrawing | Role::Releasing | Role::HoldOff | Role::Stopped
+        );
         assert_eq!(role.after(Trigger::Broken).is_some(), holds, "{role:?}");
         if holds {
             assert_eq!(role.after(Trigger::Lost), Some(Role::Stopped), "{role:?}");

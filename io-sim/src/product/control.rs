@@ -6,6 +6,7 @@ use dexzd_core::lease::{CandidateConfig, LeaseInput, LeaseOperation, LeaseRecord
 use dexzd_core::log::{Entry, EntryBody};
 use dexzd_core::node::{Input, Node, NodeConfig, Output};
 use dexzd_core::rng::Rng;
+use dexzd_core::standby::StandbyConfig;
 use dexzd_core::store::WriteOutcome;
 
 use super::process::{Plane, ToData};
@@ -52,6 +53,7 @@ impl ProductWorld {
                 lock_held: self.config.place == Place::Disk,
                 probe_stamp_ms: None,
             },
+            standby: StandbyConfig::default(),
             attempt_drain_timeout: DRAIN_TIMEOUT,
             seed: self.dice.seed(stream, "node"),
         };
@@ -159,6 +161,7 @@ impl ProductWorld {
             Output::Watchdog { .. } => {}
             Output::TrimmedBelow(_) => unreachable!("nobody trims here"),
             Output::Event(event) => self.trace.line(at, || format!("p{number} {event:?}")),
+            Output::Follow(_) | Output::Admin { .. } => unreachable!("cold, and nobody administers it"),
             Output::Exit { reason, .. } => self.die(at, number, Some(reason), false),
         }
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use dexzd_core::lease::LeaseDuration;
+use dexzd_core::standby::StandbyConfig;
 
 use crate::devlock::LockError;
 use crate::durability::{DurabilityMode, UncleanError};
@@ -23,6 +24,8 @@ pub struct NodeConfig {
     pub lease_duration: LeaseDuration,
     /// `lease.failIfHeld` (HA-39).
     pub fail_if_held: bool,
+    /// `standby.*`.
+    pub standby: StandbyConfig,
     /// `lifecycle.attemptDrainTimeout` (HA-16).
     pub attempt_drain_timeout: Duration,
     /// `dev.durabilityMode` (HA-8 to HA-10).

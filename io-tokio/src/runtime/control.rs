@@ -107,6 +107,8 @@ impl ControlPlane {
             Output::Watchdog { exit_at } => self.watchdog.set(exit_at),
             Output::TrimmedBelow(position) => self.log.send(LogMessage::TrimBelow { position }),
             Output::Event(event) => self.events.node(&event),
+            Output::Follow(_) => unreachable!("only a hot standby follows, and this one is cold"),
+            Output::Admin { .. } => unreachable!("the AdminService is not offered yet"),
             Output::Exit { code, reason } => return Some((code, reason)),
         }
         None

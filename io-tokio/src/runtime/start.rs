@@ -182,6 +182,7 @@ pub(super) fn start_on(
                 // D-2 (b) is not for a folder store, which gives no stamp.
                 probe_stamp_ms,
             },
+            standby: config.standby,
             attempt_drain_timeout: config.attempt_drain_timeout,
             seed: entropy(),
         }),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use dexzd_core::standby::{StandbyConfig, StandbyMode, StandbyTimes};
+
 use super::document::Section;
 use super::error::ConfigError;
 use super::{Profile, duration};
@@ -34,6 +36,26 @@ pub struct HotStandby {
     step_down_hold_off: Duration,
     lagging_takeover_delay: Duration,
     behind_lag_threshold: Duration,
+}
+
+impl Standby {
+    /// As the core takes it.
+    #[must_use]
+    pub fn to_core(&self) -> StandbyConfig {
+        match self {
+            Self::Cold { step_down_hold_off } => StandbyConfig::cold(*step_down_hold_off),
+            Self::Hot(hot) => StandbyConfig::new(
+                StandbyMode::Hot,
+                StandbyTimes {
+                    held_lease_poll_interval: hot.held_lease_poll_interval,
+                    step_down_hold_off: hot.step_down_hold_off,
+                    lagging_takeover_delay: hot.lagging_takeover_delay,
+                    behind_lag_threshold: hot.behind_lag_threshold,
+                },
+            )
+            .expect("HA-49 was checked when the configuration was read"),
+        }
+    }
 }
 
 impl HotStandby {

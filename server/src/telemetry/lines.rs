@@ -34,7 +34,7 @@ pub(super) fn engine(event: &EngineEvent) {
 
 pub(super) fn node(event: &NodeEvent) {
     match event {
-        NodeEvent::RoleChanged { role, epoch } => {
+        NodeEvent::RoleChanged { role, epoch, period: _ } => {
             let epoch = epoch.map(|epoch| epoch.0);
             match role {
                 Role::Active => info!(epoch, "now active: serving"),
@@ -51,6 +51,7 @@ pub(super) fn node(event: &NodeEvent) {
                 | Role::Closing
                 | Role::Abandoning
                 | Role::Releasing
+                | Role::HoldOff
                 | Role::Stopped => info!(epoch, "now {}", role.label()),
             }
         }
@@ -68,6 +69,9 @@ pub(super) fn node(event: &NodeEvent) {
                 warn!(%reason, "the release failed: the next process has to wait for the expiry");
             }
         },
+        NodeEvent::SteppingDown { epoch } => info!(epoch = epoch.0, "stepping down, as asked"),
+        NodeEvent::SteppedDown(outcome) => info!(?outcome, "stepped down"),
+        NodeEvent::Follower(state) => info!(state = state.label(), "the hot standby changed its state"),
         NodeEvent::Stopping { reason: StopReason::Shutdown } => info!("stopping, as asked"),
         NodeEvent::Stopping { reason } => {
             error!(reason = reason.label(), see = page_of(reason.label()), "stopping: {reason}");

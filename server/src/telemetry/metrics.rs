@@ -290,7 +290,7 @@ impl Metrics {
 
     pub(super) fn node(&self, event: &NodeEvent) {
         match event {
-            NodeEvent::RoleChanged { role, epoch } => {
+            NodeEvent::RoleChanged { role, epoch, period: _ } => {
                 for other in Role::ALL {
                     let labels = RoleLabels { role: other.label() };
                     self.role.get_or_create(&labels).set(i64::from(other == *role));
@@ -309,7 +309,11 @@ impl Metrics {
             NodeEvent::Holder(HolderEvent::DoubtEnded) => {
                 self.lease_in_doubt.set(0);
             }
-            NodeEvent::Candidate(_) | NodeEvent::ReleaseEnded(_) => {}
+            NodeEvent::Candidate(_)
+            | NodeEvent::ReleaseEnded(_)
+            | NodeEvent::SteppingDown { .. }
+            | NodeEvent::SteppedDown(_)
+            | NodeEvent::Follower(_) => {}
             NodeEvent::Stopping { reason } => {
                 self.stop_reason.get_or_create(&ReasonLabels { reason: reason.label() }).set(1);
             }

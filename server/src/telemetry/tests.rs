@@ -1,6 +1,6 @@
 use dexzd_core::engine::{AttemptOutcome, EngineEvent, FlowStatus};
 use dexzd_core::ids::{Epoch, Name, Position};
-use dexzd_core::node::{NodeEvent, Role};
+use dexzd_core::node::{NodeEvent, Period, Role};
 use dexzd_core::stop::StopReason;
 use dexzd_io_tokio::runtime::ShellEvent;
 
@@ -47,7 +47,7 @@ fn events_become_counters() {
         bytes: 100,
         took: std::time::Duration::from_millis(1),
     });
-    metrics.node(&NodeEvent::RoleChanged { role: Role::Active, epoch: Some(Epoch(4)) });
+    metrics.node(&NodeEvent::RoleChanged { role: Role::Active, epoch: Some(Epoch(4)), period: Period(1) });
     let text = metrics.text();
     for line in [
         "dexzd_flows_started_total{flow_type=\"Order\"} 2",

@@ -17,6 +17,7 @@ use dexzd_core::engine::{
 use dexzd_core::ids::{Name, RunId};
 use dexzd_core::lease::{CandidateEvent, LeaseDuration};
 use dexzd_core::node::{NodeEvent, Role};
+use dexzd_core::standby::StandbyConfig;
 use dexzd_core::stop::StopReason;
 
 use super::start::{Devices, start_on};
@@ -50,6 +51,7 @@ fn config(data_dir: &Path) -> NodeConfig {
         data_dir: data_dir.to_path_buf(),
         lease_duration: LeaseDuration::DEFAULT_SINGLE,
         fail_if_held: false,
+        standby: StandbyConfig::default(),
         attempt_drain_timeout: Duration::from_secs(1),
         durability: DurabilityMode::Strict,
         local_store: LocalStoreKind::Memory,

@@ -1,0 +1,47 @@
+//! Health names and the standby gauges: what probes and alerts see of a node (HA-64 to HA-70, HA-82,
+//! HA-83).
+
+use core::time::Duration;
+
+use super::machine::Node;
+use crate::standby::FollowerState;
+use crate::time::Instant;
+
+/// The health names that are SERVING on the active only (HA-64). The empty one is the whole process.
+pub const READINESS_NAMES: [&str; 3] = ["", "dex.FlowService", "dex.WorkerTaskService"];
+/// The health name that is SERVING while a hot standby is hot (HA-65).
+pub const HOT_STANDBY_NAME: &str = "dex.HotStandby";
+
+/// What the health service answers: SERVING or NOT_SERVING.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Health {
+    /// Under [`READINESS_NAMES`].
+    pub is_serving: bool,
+    /// Under [`HOT_STANDBY_NAME`].
+    pub is_hot_standby: bool,
+}
+
+/// `dexzd_hot_standby_state` and `dexzd_hot_standby_lag_seconds`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StandbyGauges {
+    /// The series that is 1; `None`: all are 0, as on an active or a cold process (HA-82).
+    pub state: Option<FollowerState>,
+    /// Zero on an active or a cold process (HA-83, D-14).
+    pub lag: Duration,
+}
+
+impl Node {
+    /// What the health service answers at this instant. An ended lease shows at once, before the node was
+    /// even called (HA-70); one in doubt may well be this process's own, and still counts.
+    #[must_use]
+    pub fn health(&self, now: Instant) -> Health {
+        let lease_lasts = self.tenure().is_some_and(|tenure| now < tenure.ends_at());
+        Health { is_serving: self.role().is_serving() && lease_lasts, is_hot_standby: false }
+    }
+
+    /// What the gauges of a standby show at this instant.
+    #[must_use]
+    pub const fn standby_gauges(&self, _now: Instant) -> StandbyGauges {
+        StandbyGauges { state: None, lag: Duration::ZERO }
+    }
+}
