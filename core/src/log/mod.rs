@@ -1,15 +1,16 @@
 //! The log: the truth. Everything else is a cache of it (architecture.md 3).
 
 mod appender;
+pub(crate) mod ask;
 mod entry;
 mod outbox;
+pub(crate) mod reader;
 mod startup;
 mod write;
 
 pub use appender::{Appender, AppenderInput, AppenderOutput, DECISION_BYTES, SHARED_ENTRY_BYTES, TooLarge};
 pub use entry::{Chain, Entry, EntryBody, EntryError, FORMAT_VERSION, LogEnd, Origin};
 pub use outbox::Outbox;
-pub use startup::{
-    DiscardReason, ListOutcome, ReadEnd, Startup, StartupInput, StartupOptions, StartupOutput,
-};
+pub use reader::{DiscardReason, ListOutcome, ReadEnd};
+pub use startup::{Startup, StartupInput, StartupOptions, StartupOutput};
 pub use write::WRITE_LIMIT;

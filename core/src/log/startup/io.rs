@@ -7,6 +7,7 @@ use minicbor::{Decode, Encode};
 use crate::engine::Change;
 use crate::ids::{Blob, Epoch, Position, RequestId};
 use crate::log::entry::{EntryError, LogEnd, Origin};
+use crate::log::reader::{DiscardReason, ListOutcome, ReadEnd};
 use crate::stop::StopReason;
 use crate::store::WriteOutcome;
 use crate::time::Timestamp;
@@ -95,51 +96,6 @@ pub enum StartupInput {
     /// Time has passed.
     #[n(6)]
     Tick,
-}
-
-/// Why a range of entries ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
-pub enum ReadEnd {
-    /// It is as long as was asked for.
-    #[n(0)]
-    Full,
-    /// There is no entry at the next position.
-    #[n(1)]
-    Missing,
-    /// As for every read; the entries before it count.
-    #[n(2)]
-    Transient {
-        /// Retry-After, in milliseconds.
-        #[n(0)]
-        retry_after_ms: Option<u64>,
-    },
-    /// As for every read.
-    #[n(3)]
-    Permanent,
-    /// As for every read.
-    #[n(4)]
-    LocalFailure,
-}
-
-/// What a listing shows behind a position.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
-pub enum ListOutcome {
-    /// The lowest position above it that has an entry, if any.
-    #[n(0)]
-    First(#[n(0)] Option<Position>),
-    /// As for reads.
-    #[n(1)]
-    Transient {
-        /// Retry-After, in milliseconds.
-        #[n(0)]
-        retry_after_ms: Option<u64>,
-    },
-    /// As for reads.
-    #[n(2)]
-    Permanent,
-    /// As for reads.
-    #[n(3)]
-    LocalFailure,
 }
 
 /// What the shell must do.
@@ -253,19 +209,4 @@ pub enum StartupOutput {
         #[n(2)]
         error: Option<EntryError>,
     },
-}
-
-/// Why a local store cannot be used (D-43).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
-#[cbor(index_only)]
-pub enum DiscardReason {
-    /// Entries that it lacks were trimmed.
-    #[n(0)]
-    BelowTrimBound,
-    /// The log has another entry at its position.
-    #[n(1)]
-    OtherChain,
-    /// The log does not reach to its position.
-    #[n(2)]
-    BeyondLog,
 }

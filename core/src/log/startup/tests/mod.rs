@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use self::shell::*;
 use super::*;
-use crate::ids::Name;
+use crate::ids::{Epoch, Name};
 use crate::log::entry::Chain;
 use crate::log::write::WRITE_LIMIT;
 use crate::store::WriteOutcome;
@@ -457,4 +457,16 @@ fn ha_031_permanent_and_local_failures_stop_the_reading() {
         shell.handle(StartupInput::Read { request, entries: vec![], then });
         assert_eq!(shell.run_to_failure(), (reason, 1, None));
     }
+}
+
+#[test]
+fn d_043_an_empty_store_below_the_trim_bound_is_filled_from_a_snapshot() {
+    let mut log = two_epochs();
+    let snapshot = log.end_at(5);
+    log.entries.retain(|position, _| *position >= 5);
+    let mut shell = Shell::with(log, LogEnd::default(), |options| options.trimmed_below = Position(5));
+    shell.replacements = vec![snapshot];
+    assert_eq!(shell.run_to_ready(), (7, 2));
+    assert_eq!(shell.discarded, vec![DiscardReason::BelowTrimBound]);
+    assert_eq!(shell.applied, vec![(6, changes(6)), (7, vec![])]);
 }

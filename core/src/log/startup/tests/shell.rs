@@ -8,7 +8,8 @@ use std::vec::Vec;
 use core::time::Duration;
 
 use super::super::*;
-use crate::ids::Name;
+use crate::engine::Change;
+use crate::ids::{Epoch, Name, ProcessId};
 use crate::log::entry::Origin;
 use crate::store::WriteOutcome;
 
