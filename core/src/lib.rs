@@ -32,6 +32,7 @@ pub mod lease;
 pub mod log;
 pub mod node;
 pub mod rng;
+pub mod snapshot;
 pub mod standby;
 pub mod stop;
 pub mod store;

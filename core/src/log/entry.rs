@@ -96,6 +96,33 @@ pub enum EntryBody {
     Changes(#[n(0)] Vec<Change>),
 }
 
+/// What an entry is to whoever trims the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+#[cbor(index_only)]
+pub enum EntryKind {
+    /// Never deleted (D-30).
+    #[n(0)]
+    Fence,
+    /// State changes.
+    #[n(1)]
+    Changes,
+    /// Nobody can say: left alone.
+    #[n(2)]
+    Unreadable,
+}
+
+impl EntryKind {
+    /// What these bytes of the log are.
+    #[must_use]
+    pub fn of(bytes: &[u8], node_id: &str) -> Self {
+        match Entry::decode(bytes, node_id) {
+            Ok((Entry { body: EntryBody::Fence { .. }, .. }, _)) => Self::Fence,
+            Ok((Entry { body: EntryBody::Changes(_), .. }, _)) => Self::Changes,
+            Err(_) => Self::Unreadable,
+        }
+    }
+}
+
 /// Why bytes are not an entry that can be used.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
 pub enum EntryError {

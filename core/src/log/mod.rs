@@ -9,7 +9,7 @@ mod startup;
 mod write;
 
 pub use appender::{Appender, AppenderInput, AppenderOutput, DECISION_BYTES, SHARED_ENTRY_BYTES, TooLarge};
-pub use entry::{Chain, Entry, EntryBody, EntryError, FORMAT_VERSION, LogEnd, Origin};
+pub use entry::{Chain, Entry, EntryBody, EntryError, EntryKind, FORMAT_VERSION, LogEnd, Origin};
 pub use outbox::Outbox;
 pub use reader::{DiscardReason, ListOutcome, ReadEnd};
 pub use startup::{Startup, StartupInput, StartupOptions, StartupOutput};
