@@ -115,6 +115,18 @@ impl Store {
         self.objects.get(key).map(|object| &object.body)
     }
 
+    /// The objects whose keys begin with this and are not below `from`, in order, for checks.
+    pub fn objects_from<'a>(
+        &'a self,
+        prefix: &'a str,
+        from: Name,
+    ) -> impl Iterator<Item = (&'a Name, &'a Blob)> + use<'a> {
+        self.objects
+            .range(from..)
+            .map(|(key, object)| (key, &object.body))
+            .take_while(move |(key, _)| key.starts_with(prefix))
+    }
+
     /// An object lost by somebody's hand.
     pub fn lose(&mut self, key: &Name) {
         self.objects.remove(key);

@@ -28,6 +28,8 @@ pub struct StoreFaults {
     pub repeated: u32,
     /// 403 without effect: the caller gives up.
     pub denied: u32,
+    /// A read is answered with an object that lost its end on the way.
+    pub damaged: u32,
 }
 
 impl StoreFaults {
@@ -46,6 +48,7 @@ impl StoreFaults {
             own_retry: 0,
             repeated: 0,
             denied: 0,
+            damaged: 0,
         }
     }
 
@@ -64,6 +67,7 @@ impl StoreFaults {
             own_retry: 100_000,
             repeated: 100_000,
             denied: 0,
+            damaged: 0,
         }
     }
 
@@ -82,6 +86,7 @@ impl StoreFaults {
             repeated: rate(dice, "repeated"),
             // Each of them ends a process: more would leave nothing else to see.
             denied: rate(dice, "denied").min(10_000),
+            damaged: rate(dice, "damaged").min(10_000),
         }
     }
 }

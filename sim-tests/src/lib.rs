@@ -22,7 +22,6 @@ pub fn product_watchers(config: &ProductConfig) -> Watchers {
     let mut watchers: Vec<Box<dyn dexzd_io_sim::watch::Watcher>> = vec![
         Box::new(LogIsWhole::default()),
         Box::new(AcknowledgedStays::default()),
-        Box::new(Gates::default()),
         Box::new(WorkIsCounted::default()),
         Box::new(StateIsTheLog::default()),
         Box::new(SomebodyServes::new(config.recovered_by())),
@@ -30,7 +29,10 @@ pub fn product_watchers(config: &ProductConfig) -> Watchers {
         Box::new(ReleasedIsOver::default()),
         Box::new(FlowResults),
     ];
-    if config.processes > 1 {
+    if config.clocks_are_sane() {
+        watchers.push(Box::new(Gates::default()));
+    }
+    if config.processes > 1 && config.clocks_are_sane() {
         // With `dev.lock` a start takes the lease at once (HA-6).
         watchers.push(Box::new(EpochsRise::new(config.drift_ppb)));
     }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use dexzd_core::engine::{Answer, Call, CallError, Target};
 use dexzd_core::ids::Name;
 
+use super::ProductWorld;
+use super::event::Event;
 use super::people::ClientToken;
-use super::{Event, ProductWorld};
 use crate::SECOND;
 use crate::watch::{Audit, ProcessNumber, Seen};
 

@@ -6,6 +6,7 @@ use super::flows::{SHAPES, Shape};
 use super::worker::WorkerFaults;
 use crate::dice::{Dice, Stream};
 use crate::swarm::{StoreFaults, rate};
+use crate::watch::ProcessNumber;
 use crate::weather::LATEST_LANDING;
 use crate::{MILLISECOND, SECOND, TrueTime};
 
@@ -33,6 +34,26 @@ pub struct Strikes {
     pub freezes_per_hour: u64,
     /// The wall clock jumps by up to a minute, both ways.
     pub wall_steps_per_hour: u64,
+    /// SIGKILL, and nobody starts it for a while.
+    pub downs_per_hour: u64,
+    /// That while is at most so long.
+    pub longest_down: TrueTime,
+    /// SIGKILL, and its volume is gone.
+    pub lost_disks_per_hour: u64,
+    /// One of its two threads stands still for up to 40 s.
+    pub starvations_per_hour: u64,
+    /// Nobody reaches it for up to 40 s.
+    pub isolations_per_hour: u64,
+    /// The store is black, slow or throttled for it, for up to 30 s.
+    pub storms_per_hour: u64,
+    /// Pauses of up to 15 s that no monotonic clock counts; invariant 3 does not hold then.
+    pub uncounted_pauses_per_hour: u64,
+    /// SIGSTOP for up to 30 s between an output and its sending, in parts of a million outputs.
+    pub freezes_per_million_outputs: u32,
+    /// A stream breaks and takes the frame on its way with it, in parts of a million frames.
+    pub cut_frames: u32,
+    /// A client or Worker tries any process instead of the one that serves, in parts of a million.
+    pub misdirected: u32,
     /// Syncs that fail, in parts of a million.
     pub failing_syncs: u32,
     /// A message between client, Worker and process takes up to 2 s, in parts of a million.
@@ -50,6 +71,8 @@ pub struct ProductConfig {
     pub processes: u8,
     /// D.
     pub duration: LeaseDuration,
+    /// D of every process but the first, where it differs.
+    pub other_duration: Option<LeaseDuration>,
     /// Faults of the store.
     pub store: StoreFaults,
     /// Faults of processes and connections.
@@ -73,6 +96,12 @@ pub struct ProductConfig {
     /// The process that gives this output, counted over the whole run from 1, dies before it is performed
     /// (lesson G10).
     pub crash_at_output: Option<u64>,
+    /// The process that gives this output stands still for so long before it is performed.
+    pub freeze_at_output: Option<(u64, TrueTime)>,
+    /// Somebody deletes the lease object once.
+    pub lease_is_lost: bool,
+    /// Somebody puts an old version of the lease object back once.
+    pub lease_is_restored: bool,
     /// Faults end here.
     pub heal_at: TrueTime,
 }
@@ -85,6 +114,7 @@ impl ProductConfig {
             place: Place::Disk,
             processes: 1,
             duration: LeaseDuration::DEFAULT,
+            other_duration: None,
             store: StoreFaults::none(),
             strikes: Strikes::default(),
             workers: WorkerFaults::default(),
@@ -96,6 +126,9 @@ impl ProductConfig {
             drift_ppb: 0,
             workers_from: 0,
             crash_at_output: None,
+            freeze_at_output: None,
+            lease_is_lost: false,
+            lease_is_restored: false,
             heal_at: 0,
         }
     }
@@ -114,6 +147,11 @@ impl ProductConfig {
             terminations_per_hour: per_hour("terminations", [0, 0, 60, 300]),
             freezes_per_hour: per_hour("freezes", [0, 0, 30, 120]),
             wall_steps_per_hour: per_hour("wall_steps", [0, 0, 30, 120]),
+            downs_per_hour: per_hour("downs", [0, 0, 30, 120]),
+            lost_disks_per_hour: per_hour("lost_disks", [0, 0, 30, 120]),
+            starvations_per_hour: per_hour("starvations", [0, 0, 30, 120]),
+            isolations_per_hour: per_hour("isolations", [0, 0, 30, 120]),
+            storms_per_hour: per_hour("storms", [0, 0, 60, 240]),
             ..Strikes::default()
         };
         let crash_rates = [2_000, 0, 10_000, 40_000];
@@ -123,19 +161,30 @@ impl ProductConfig {
             failing_syncs: rate(dice, "failing_syncs").min(5_000),
             slow_messages: rate(dice, "slow_messages").min(200_000),
             silent_breaks: rate(dice, "silent_breaks").min(500_000),
+            freezes_per_million_outputs: [0, 500, 5_000][dice.weighted(stream, "output_freezes", &[4, 1, 1])],
+            cut_frames: rate(dice, "cut_frames").min(50_000),
+            misdirected: rate(dice, "misdirected").min(200_000),
+            uncounted_pauses_per_hour: [0, 60][dice.weighted(stream, "uncounted", &[15, 1])],
+            longest_down: 60 * SECOND,
             ..strikes
         };
         let heal_at = dice.between(stream, "heal_at", 20 * SECOND, 120 * SECOND);
         let flow_count = dice.between(stream, "flows", 2, 20);
         let flows =
             (0..flow_count).map(|_| SHAPES[dice.weighted(stream, "shape", &[1; SHAPES.len()])]).collect();
+        let mut duration = |kind| {
+            LeaseDuration::from_millis([3_000, 6_000, 10_000][dice.weighted(stream, kind, &[2, 1, 2])])
+                .expect("3 s to 1 h")
+        };
+        let (first, other) = (duration("duration"), duration("other_duration"));
+        let by_hand = |dice: &mut Dice, kind| place == Place::Store && dice.chance(stream, kind, 50_000);
         Self {
             place,
             processes,
-            duration: LeaseDuration::from_millis(
-                [3_000, 6_000, 10_000][dice.weighted(stream, "duration", &[2, 1, 2])],
-            )
-            .expect("3 s to 1 h"),
+            duration: first,
+            other_duration: dice.chance(stream, "durations_differ", 200_000).then_some(other),
+            lease_is_lost: by_hand(dice, "lease_is_lost"),
+            lease_is_restored: by_hand(dice, "lease_is_restored"),
             store: StoreFaults::draw(dice),
             strikes,
             workers: WorkerFaults::draw(dice),
@@ -147,15 +196,35 @@ impl ProductConfig {
             drift_ppb: [0, 200_000, 20_000_000][dice.weighted(stream, "drift", &[2, 2, 1])],
             workers_from: 0,
             crash_at_output: None,
+            freeze_at_output: None,
             heal_at,
         }
+    }
+
+    /// D of this process.
+    #[must_use]
+    pub fn duration_of(&self, process: ProcessNumber) -> LeaseDuration {
+        match self.other_duration {
+            Some(other) if process > 0 => other,
+            Some(_) | None => self.duration,
+        }
+    }
+
+    /// Whether the conditions of invariant 3 hold.
+    #[must_use]
+    pub fn clocks_are_sane(&self) -> bool {
+        self.strikes.uncounted_pauses_per_hour == 0
     }
 
     /// By then an active must exist and stay (as in the lease world).
     #[must_use]
     pub fn recovered_by(&self) -> TrueTime {
-        let expiry = self.duration.as_millis() * MILLISECOND + SECOND;
-        self.heal_at + LATEST_LANDING + 2 * expiry + 30 * SECOND + 10 * SECOND
+        let longest = self.other_duration.map_or(self.duration, |other| other.max(self.duration));
+        // Without a lease, or with one whose epochs lie behind the log, whoever may still believe in one is
+        // waited for: a duration nobody knows counts as the longest that is advised (D-49, D-55).
+        let unknown = if self.lease_is_lost || self.lease_is_restored { 2 * 121 * SECOND } else { 0 };
+        let expiry = longest.as_millis() * MILLISECOND + SECOND;
+        self.heal_at + unknown + LATEST_LANDING + 2 * expiry + 30 * SECOND + 10 * SECOND
     }
 
     /// By then every Flow must be closed: the longest wait of a shape, the longest handler with its

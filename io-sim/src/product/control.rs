@@ -1,26 +1,34 @@
 //! Starts processes and performs what `node` wants.
 
 use dexzd_core::gate::{GateOrder, GateView};
-use dexzd_core::ids::{Blob, Epoch, Name, Position, ProcessId, RequestId};
+use dexzd_core::ids::{Blob, Epoch, Name, ProcessId, RequestId};
 use dexzd_core::lease::{CandidateConfig, LeaseInput, LeaseOperation, LeaseRecord, LeaseState, Look, Survey};
 use dexzd_core::log::{Entry, EntryBody};
 use dexzd_core::node::{Input, Node, NodeConfig, Output};
 use dexzd_core::rng::Rng;
 use dexzd_core::standby::StandbyConfig;
-use dexzd_core::store::WriteOutcome;
+use dexzd_core::stop::StopReason;
+use dexzd_core::store::{ReadOutcome, WriteOutcome};
+use dexzd_core::time::Instant;
 
+use super::event::Event;
+use super::orders::Strike;
 use super::process::{Plane, ToData};
-use super::{Event, NODE, Place, ProductWorld, numbered};
+use super::storms::Prefix;
+use super::{NODE, Place, ProductWorld, numbered};
 use crate::TrueTime;
 use crate::dice::Stream;
 use crate::log_store::{DiskLog, SyncMode};
 use crate::store::{Operation, StoreAnswer};
 use crate::watch::{ProcessNumber, Seen};
-use crate::weather::{self, Fate, Heard, Sky};
+use crate::weather::Heard;
 use crate::{MILLISECOND, SECOND};
 
 /// `lifecycle.attemptDrainTimeout` of the simulation: shorter than the default, so that runs are.
 const DRAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// The key of the lease.
+pub(super) const LEASE: &str = "node/lease";
 
 /// A lease request on its way.
 #[derive(Clone, Debug)]
@@ -47,14 +55,14 @@ impl ProductWorld {
         let config = NodeConfig {
             node_id: Name::new(NODE),
             process_id,
-            lease_duration: self.config.duration,
+            lease_duration: self.config.duration_of(number),
             candidate: CandidateConfig {
                 fail_if_held: false,
                 lock_held: self.config.place == Place::Disk,
                 probe_stamp_ms: None,
             },
-            standby: StandbyConfig::default(),
             attempt_drain_timeout: DRAIN_TIMEOUT,
+            standby: StandbyConfig::default(),
             seed: self.dice.seed(stream, "node"),
         };
         self.watchers.show(at, &Seen::Started { process: number });
@@ -109,16 +117,25 @@ impl ProductWorld {
         Look { now: process.clocks.now(at), entropy: process.entropy.next_u64() }
     }
 
-    fn drain_node(&mut self, at: TrueTime, number: ProcessNumber) {
+    pub(super) fn drain_node(&mut self, at: TrueTime, number: ProcessNumber) {
         let index = usize::from(number);
         let life = self.processes[index].life;
-        while let Some(output) =
-            self.processes[index].node.as_mut().and_then(dexzd_core::node::Node::poll_output)
-        {
-            if self.strikes_at_output(at, number) {
-                return;
-            }
-            self.trace.add(&output);
+        loop {
+            let process = &mut self.processes[index];
+            let output = match process.stalled_node.take() {
+                Some(stalled) => *stalled,
+                None => {
+                    let Some(output) = process.node.as_mut().and_then(Node::poll_output) else {
+                        break;
+                    };
+                    self.trace.add(&output);
+                    process.stalled_node = Some(Box::new(output));
+                    match self.strikes_at_output(at, number) {
+                        Strike::Nothing => continue,
+                        Strike::Frozen | Strike::Dead => return,
+                    }
+                }
+            };
             self.perform_node(at, number, output);
             if !self.processes[index].lives(life) {
                 return;
@@ -158,7 +175,7 @@ impl ProductWorld {
                 self.tell_data(at, number, ToData::Engine(input));
             }
             Output::Gate(order) => self.order_gate(at, number, order),
-            Output::Watchdog { .. } => {}
+            Output::Watchdog { exit_at } => self.set_watchdog(at, number, exit_at),
             Output::TrimmedBelow(_) => unreachable!("nobody trims here"),
             Output::Event(event) => self.trace.line(at, || format!("p{number} {event:?}")),
             Output::Follow(_) | Output::Admin { .. } => unreachable!("cold, and nobody administers it"),
@@ -212,10 +229,7 @@ impl ProductWorld {
             process.released = Some(record.epoch);
             self.watchers.show(at, &Seen::ReleaseSent { process: number, epoch: record.epoch });
         }
-        let fate = match self.config.place {
-            Place::Disk => self.quick_fate(),
-            Place::Store => weather::fate(&mut self.dice, &self.store_faults, Sky::Clear),
-        };
+        let fate = self.fate(at, number, Prefix::Lease);
         let told = || {
             let what = record.as_ref().map_or_else(
                 || "reads the lease".to_owned(),
@@ -229,25 +243,35 @@ impl ProductWorld {
             self.tell_node(at + after, number, Input::Lease(input));
         }
         let life = self.processes[usize::from(number)].life;
+        let sent = LeaseRequest { process: number, life, request, operation, record, heard: fate.heard };
         for (after, heard) in fate.landings() {
-            let (operation, record) = (operation.clone(), record.clone());
-            let request = LeaseRequest { process: number, life, request, operation, record, heard };
-            self.heap.push(at + after, Event::LeaseLands(Box::new(request)));
+            let landing = LeaseRequest { heard, ..sent.clone() };
+            self.heap.push(at + after, Event::LeaseLands(Box::new(landing)));
         }
     }
 
     pub(super) fn lease_lands(&mut self, at: TrueTime, request: LeaseRequest) {
-        let LeaseRequest { process, life, request, operation, record, heard } = request;
-        let operation = match operation {
+        let operation = match request.operation.clone() {
             LeaseOperation::Read => Operation::Read,
             LeaseOperation::Create { body } => Operation::Create(body),
             LeaseOperation::Update { expected, body } => Operation::Update { expected, body },
         };
-        let answer = self.store.apply(at, &Name::new("node/lease"), operation);
+        let body = match &operation {
+            Operation::Create(body) | Operation::Update { body, .. } => Some(body.clone()),
+            Operation::Read | Operation::Delete | Operation::List => None,
+        };
+        let LeaseRequest { process, life, request, record, heard, .. } = request;
+        let mut answer = self.store.apply(at, &Name::new(LEASE), operation);
         self.trace.event(at, 400 + u64::from(process));
+        if let StoreAnswer::Read(ReadOutcome::Found { body, .. }) = &mut answer
+            && self.dice.chance(Stream::Store, "damaged", self.store_faults.damaged)
+        {
+            *body = Blob::from(&body[..body.len() / 2]);
+        }
         if let (Some(record), StoreAnswer::Write(WriteOutcome::Done { .. })) = (&record, &answer) {
             self.trace.line(at, || format!("store: lease of epoch {} {:?}", record.epoch, record.state));
             self.watchers.show(at, &Seen::LeaseLanded { process, record });
+            self.lease_writes.extend(body);
         }
         if let Heard::Answer { after } = heard
             && self.processes[usize::from(process)].lives(life)
@@ -262,18 +286,10 @@ impl ProductWorld {
         }
     }
 
-    /// A store in a folder of the process's own disk.
-    pub(super) fn quick_fate(&mut self) -> Fate {
-        let lands = self.dice.between(Stream::Store, "folder", 20, 2 * MILLISECOND);
-        Fate::calm(lands, 5)
-    }
-
     fn survey(&self, number: ProcessNumber) -> Survey {
         let entries: Vec<Blob> = match self.config.place {
             Place::Disk => DiskLog::durable_entries(&self.processes[usize::from(number)].disk),
-            Place::Store => (1..)
-                .map_while(|position| self.store.peek(&Self::log_key(Position(position))).cloned())
-                .collect(),
+            Place::Store => self.log_in_store().cloned().collect(),
         };
         let mut survey = Survey { anything: !entries.is_empty(), ..Survey::default() };
         for bytes in &entries {
@@ -285,6 +301,32 @@ impl ProductWorld {
             }
         }
         survey
+    }
+
+    fn set_watchdog(&mut self, at: TrueTime, number: ProcessNumber, exit_at: Option<Instant>) {
+        let process = &mut self.processes[usize::from(number)];
+        process.watchdog = exit_at;
+        if let Some(exit_at) = exit_at {
+            let due = process.clocks.when_instant(exit_at).max(at);
+            self.heap.push(due, Event::Watchdog(number, process.life));
+        }
+    }
+
+    /// The lease ended 5 s ago and the process is still there (D-32).
+    pub(super) fn watchdog_looks(&mut self, at: TrueTime, number: ProcessNumber) {
+        let process = &self.processes[usize::from(number)];
+        let now = process.clocks.now(at).instant;
+        match process.watchdog {
+            Some(exit_at) if exit_at <= now => {
+                self.trace.line(at, || format!("p{number} is ended by its watchdog"));
+                self.die(at, number, Some(StopReason::LeaseExpired), false);
+            }
+            Some(exit_at) if process.clocks.when_instant(exit_at) <= at => {
+                // A clock that was set back meanwhile: another look later.
+                self.set_watchdog(at + MILLISECOND, number, Some(exit_at));
+            }
+            Some(_) | None => {}
+        }
     }
 
     /// At least once a second while there is an engine (D-54); it brings the durable position along (D-53).

@@ -11,8 +11,11 @@
 //! | --- | --- |
 //! | `flows`, `worker`, `client` | what people do with the product |
 //! | `people` | their connections and calls |
+//! | `orders`, `storms` | what operators and the weather do |
 //! | `control` | performs what `node` wants |
-//! | `data` | performs what the start of an epoch and the engine want |
+//! | `data`, `starting` | perform what the engine and the start of an epoch want |
+//! | `leaving` | what leaves a process, and what it waits for |
+//! | `log_io` | requests to the log on their way |
 //! | `audit` | asks the product, at the end, about every Flow |
 
 mod audit;
@@ -20,87 +23,46 @@ mod client;
 mod config;
 mod control;
 mod data;
+mod event;
 pub mod flows;
+mod leaving;
+mod log_io;
+mod orders;
 mod people;
 mod process;
+mod starting;
+mod storms;
 mod worker;
 
 use std::collections::BTreeMap;
 
-use dexzd_core::engine::{Answer, CallError, ServerFrame};
-use dexzd_core::ids::{Blob, Name, Position, RequestId, StreamId};
-use dexzd_core::stop::StopReason;
+use dexzd_core::ids::{Blob, RequestId, StreamId};
 
 pub use client::Client;
 pub use config::{Place, ProductConfig, Strikes};
 pub use dexzd_core::node::Role;
 pub use flows::Shape;
+pub use orders::{ByHand, Order};
+pub use process::Part;
+pub use storms::{Prefix, StormKind};
 pub use worker::WorkerFaults;
 
-use self::control::LeaseRequest;
-use self::data::LogRequest;
+use self::event::Event;
 use self::people::{ClientToken, StreamEnds};
 use self::process::{Process, ToData};
+use self::storms::Storm;
 use self::worker::{Wake, Worker};
 use crate::clock::Clocks;
 use crate::dice::{Dice, Stream};
 use crate::heap::EventHeap;
-use crate::log_store::DiskLog;
 use crate::store::Store;
 use crate::swarm::StoreFaults;
 use crate::trace::Trace;
-use crate::watch::{ProcessNumber, Seen, Violation, Watchers};
+use crate::watch::{ProcessNumber, Violation, Watchers};
 use crate::{MILLISECOND, SECOND, TrueTime};
 
 /// The node all processes serve.
 pub const NODE: &str = "node";
-
-/// What an operator, a test or the swarm does to a process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Order {
-    /// Start it, if it does not run.
-    Start,
-    /// SIGKILL.
-    Kill,
-    /// The machine loses its power.
-    PowerLoss,
-    /// SIGTERM.
-    Terminate,
-    /// SIGSTOP for so long.
-    Freeze(TrueTime),
-    /// The wall clock jumps by so many microseconds.
-    StepWall(i64),
-    /// The next sync of the disk fails (lesson H4).
-    FailSync,
-    /// The disk holds no more than it has now, or as much as one likes.
-    DiskFull(bool),
-}
-
-#[derive(Debug)]
-enum Event {
-    ToNode(ProcessNumber, u32, Box<dexzd_core::node::Input>),
-    ToData(ProcessNumber, u32, Box<ToData>),
-    NodeTimer(ProcessNumber, u32),
-    DataTimer(ProcessNumber, u32),
-    /// The engine's sign of life.
-    Alive(ProcessNumber, u32),
-    /// A freeze may be over.
-    Thaw(ProcessNumber),
-    LeaseLands(Box<LeaseRequest>),
-    LogLands(Box<LogRequest>),
-    DiskSynced(ProcessNumber, u32),
-    Order(ProcessNumber, Order),
-    ClientWakes(usize),
-    ClientCalls(ClientToken, ProcessNumber, Box<dexzd_core::engine::Call>),
-    ClientHears(ClientToken, Box<Result<Answer, CallError>>),
-    ClientGivesUp(ClientToken),
-    WorkerWakes(usize, Wake),
-    WorkerConnects(usize, ProcessNumber),
-    WorkerHears(usize, StreamId, Box<ServerFrame>),
-    WorkerLosesStream(usize, Option<StreamId>),
-    ServerLosesStream(StreamId),
-    Heal,
-}
 
 /// Processes, stores, Workers and clients.
 #[derive(Debug)]
@@ -112,6 +74,9 @@ pub struct ProductWorld {
     watchers: Watchers,
     store: Store,
     store_faults: StoreFaults,
+    storms: Vec<Storm>,
+    /// Every lease that was ever written.
+    lease_writes: Vec<Blob>,
     strikes: Strikes,
     worker_faults: WorkerFaults,
     processes: Vec<Process>,
@@ -159,6 +124,8 @@ impl ProductWorld {
         let mut world = Self {
             store: Store::default(),
             store_faults: config.store,
+            storms: Vec::new(),
+            lease_writes: Vec::new(),
             strikes: config.strikes,
             worker_faults: config.workers,
             processes,
@@ -186,6 +153,11 @@ impl ProductWorld {
     /// Makes something happen.
     pub fn order_at(&mut self, at: TrueTime, process: ProcessNumber, order: Order) {
         self.heap.push(at, Event::Order(process, order));
+    }
+
+    /// Makes somebody do something to an object.
+    pub fn by_hand_at(&mut self, at: TrueTime, hand: ByHand) {
+        self.heap.push(at, Event::ByHand(hand));
     }
 
     /// Goes on until everything up to this time has happened, or a rule is broken.
@@ -254,41 +226,14 @@ impl ProductWorld {
         (self.trace, self.dice)
     }
 
-    fn plan(&mut self) {
-        let strikes = self.config.strikes;
-        let end = self.config.heal_at;
-        for process in 0..self.config.processes {
-            let mut orders = Vec::new();
-            let dice = &mut self.dice;
-            for at in moments(dice, strikes.kills_per_hour, end) {
-                orders.push((at, Order::Kill));
-            }
-            for at in moments(dice, strikes.terminations_per_hour, end) {
-                orders.push((at, Order::Terminate));
-            }
-            for at in moments(dice, strikes.freezes_per_hour, end) {
-                let lasts = dice.between(Stream::Crash, "freeze", MILLISECOND, 15 * SECOND);
-                orders.push((at, Order::Freeze(lasts)));
-            }
-            for at in moments(dice, strikes.wall_steps_per_hour, end) {
-                let by = dice.between(Stream::Crash, "wall_step", 0, 120 * SECOND);
-                orders.push((at, Order::StepWall(i64::try_from(by).expect("two minutes") - 60_000_000)));
-            }
-            for (at, order) in orders {
-                self.order_at(at, process, order);
-            }
-        }
-        self.heap.push(end, Event::Heal);
-    }
-
     fn happen(&mut self, at: TrueTime, event: Event) {
-        if let Some((number, life)) = event.addressee() {
+        if let Some((number, life, part)) = event.addressee() {
             let process = &mut self.processes[usize::from(number)];
             if !process.lives(life) {
                 return;
             }
-            if process.is_frozen(at) {
-                process.parked.push_back(event);
+            if process.is_stopped(part, at) {
+                process.parked[part as usize].push_back(event);
                 return;
             }
         }
@@ -298,7 +243,11 @@ impl ProductWorld {
             Event::NodeTimer(number, _) => self.node_tick(at, number),
             Event::DataTimer(number, _) => self.data_tick(at, number),
             Event::Alive(number, life) => self.sign_of_life(at, number, life),
+            Event::Watchdog(number, _) => self.watchdog_looks(at, number),
             Event::Thaw(number) => self.thaw(at, number),
+            Event::Uncounted(number, lasted, wall_counts) => {
+                self.processes[usize::from(number)].clocks.uncounted_pause(at, lasted, wall_counts);
+            }
             Event::LeaseLands(request) => self.lease_lands(at, *request),
             Event::LogLands(request) => self.log_lands(at, *request),
             Event::DiskSynced(number, life) => {
@@ -307,6 +256,7 @@ impl ProductWorld {
                 }
             }
             Event::Order(number, order) => self.order(at, number, order),
+            Event::ByHand(hand) => self.by_hand(at, hand),
             Event::ClientWakes(client) => self.client_wakes(at, client),
             Event::ClientCalls(token, number, call) => self.client_calls(at, token, number, *call),
             Event::ClientHears(token, answer) => self.client_hears(at, token, &answer),
@@ -320,127 +270,7 @@ impl ProductWorld {
         }
     }
 
-    /// A freeze is over: what came meanwhile is handled in its order, timers last (D-57).
-    fn thaw(&mut self, at: TrueTime, number: ProcessNumber) {
-        let process = &mut self.processes[usize::from(number)];
-        if process.is_frozen(at) {
-            self.heap.push(process.frozen_until, Event::Thaw(number));
-            return;
-        }
-        let parked = std::mem::take(&mut process.parked);
-        let (timers, messages): (Vec<Event>, Vec<Event>) = parked.into_iter().partition(Event::is_timer);
-        for event in messages.into_iter().chain(timers) {
-            self.heap.push(at, event);
-        }
-    }
-
-    fn heal(&mut self, at: TrueTime) {
-        self.trace.event(at, 201);
-        self.trace.line(at, || "faults end".to_owned());
-        self.store_faults = StoreFaults::none();
-        self.strikes = Strikes::default();
-        self.worker_faults = WorkerFaults::default();
-        for process in &mut self.processes {
-            process.frozen_until = process.frozen_until.min(at);
-            process.disk.failing_syncs = 0;
-            self.heap.push(at, Event::Thaw(process.number));
-            self.heap.push(at, Event::Order(process.number, Order::Start));
-        }
-        self.watchers.show(at, &Seen::Healed);
-    }
-
-    fn order(&mut self, at: TrueTime, number: ProcessNumber, order: Order) {
-        self.trace.event(at, 100 + u64::from(number));
-        self.trace.line(at, || format!("p{number} {order:?}"));
-        let index = usize::from(number);
-        let runs = self.processes[index].is_running();
-        match order {
-            Order::Start if runs => {}
-            Order::Start => self.start(at, number),
-            Order::Kill if runs => self.die(at, number, None, false),
-            Order::PowerLoss if runs => self.die(at, number, None, true),
-            Order::Terminate if runs => {
-                self.tell_node(at, number, dexzd_core::node::Input::Terminate);
-            }
-            Order::Kill | Order::PowerLoss | Order::Terminate => {}
-            Order::Freeze(lasts) => {
-                let process = &mut self.processes[index];
-                process.frozen_until = process.frozen_until.max(at + lasts);
-                self.heap.push(process.frozen_until, Event::Thaw(number));
-            }
-            Order::StepWall(by) => self.step_wall(at, number, by),
-            Order::FailSync => self.processes[index].disk.failing_syncs = 1,
-            Order::DiskFull(full) => {
-                let disk = &mut self.processes[index].disk;
-                disk.capacity = if full { disk.used() } else { usize::MAX };
-            }
-        }
-    }
-
-    /// The process ends; what it had in memory is gone.
-    fn die(&mut self, at: TrueTime, number: ProcessNumber, reason: Option<StopReason>, power: bool) {
-        self.trace.event(at, 300 + u64::from(number));
-        self.trace.line(at, || match reason {
-            Some(reason) => format!("p{number} stops: {reason}"),
-            None if power => format!("p{number} loses its power"),
-            None => format!("p{number} is killed"),
-        });
-        self.break_connections(at, number);
-        let process = &mut self.processes[usize::from(number)];
-        process.forget();
-        process.local.borrow_mut().crash(&mut self.dice);
-        if power {
-            process.disk.power_loss(&mut self.dice);
-        } else {
-            process.disk.process_crash();
-        }
-        self.watchers.show(at, &Seen::Died { process: number, reason });
-        let pause = self.dice.between(Stream::Crash, "down", 10 * MILLISECOND, 3 * SECOND);
-        self.heap.push(at + pause, Event::Order(number, Order::Start));
-    }
-
-    /// Between two outputs. True: the process is dead.
-    fn strikes_at_output(&mut self, at: TrueTime, number: ProcessNumber) -> bool {
-        self.outputs += 1;
-        let crashes = self.config.crash_at_output == Some(self.outputs)
-            || self.dice.chance(Stream::Crash, "at_output", self.strikes.crashes_per_million_outputs);
-        if crashes {
-            let power = self.strikes.power_loss && self.dice.chance(Stream::Crash, "power", 500_000);
-            self.die(at, number, None, power);
-        }
-        crashes
-    }
-
-    /// The log in the store, or on the only process's disk.
-    fn log_key(position: Position) -> Name {
-        Name::new(&format!("node/log/{:020}", position.0))
-    }
-
-    /// Shows entries that have become durable, in their order.
-    fn show_durable(&mut self, at: TrueTime, position: Position, entry: &Blob) {
-        if position.0 > self.shown {
-            if position.0 != self.shown + 1 {
-                let sentence = format!("position {position} became durable before {}", self.shown + 1);
-                self.watchers.complain(at, "invariant 1 (log)", sentence);
-            }
-            self.shown = position.0;
-            self.watchers.show(at, &Seen::EntryDurable { position, entry });
-        }
-    }
-
-    /// After a crash of the process alone, what the operating system had is there.
-    fn show_disk(&mut self, at: TrueTime, number: ProcessNumber) {
-        let entries = DiskLog::durable_entries(&self.processes[usize::from(number)].disk);
-        if (entries.len() as u64) < self.shown {
-            let sentence = format!("the log has {} entries after {} were durable", entries.len(), self.shown);
-            self.watchers.complain(at, "invariant 2 (durability)", sentence);
-        }
-        for (position, entry) in (1..).zip(&entries) {
-            self.show_durable(at, Position(position), entry);
-        }
-    }
-
-    fn network_hop(&mut self) -> TrueTime {
+    pub(super) fn network_hop(&mut self) -> TrueTime {
         let weights = [crate::dice::MILLION, self.strikes.slow_messages];
         match self.dice.weighted(Stream::Network, "hop", &weights) {
             0 => self.dice.between(Stream::Network, "delay", 50, 2 * MILLISECOND),
@@ -467,51 +297,6 @@ impl ProductWorld {
         let event = Event::ToData(number, process.life, Box::new(message));
         self.heap.push(process.to_data_at, event);
     }
-}
-
-impl Event {
-    /// The process, and the life of it, that must run for this to happen.
-    fn addressee(&self) -> Option<(ProcessNumber, u32)> {
-        match self {
-            Self::ToNode(number, life, _)
-            | Self::ToData(number, life, _)
-            | Self::NodeTimer(number, life)
-            | Self::DataTimer(number, life)
-            | Self::Alive(number, life) => Some((*number, *life)),
-            Self::Thaw(_)
-            | Self::LeaseLands(_)
-            | Self::LogLands(_)
-            | Self::DiskSynced(..)
-            | Self::Order(..)
-            | Self::ClientWakes(_)
-            | Self::ClientCalls(..)
-            | Self::ClientHears(..)
-            | Self::ClientGivesUp(_)
-            | Self::WorkerWakes(..)
-            | Self::WorkerConnects(..)
-            | Self::WorkerHears(..)
-            | Self::WorkerLosesStream(..)
-            | Self::ServerLosesStream(_)
-            | Self::Heal => None,
-        }
-    }
-
-    fn is_timer(&self) -> bool {
-        matches!(self, Self::NodeTimer(..) | Self::DataTimer(..) | Self::Alive(..))
-    }
-}
-
-/// Random moments before `end`, on average so many an hour.
-fn moments(dice: &mut Dice, per_hour: u64, end: TrueTime) -> Vec<TrueTime> {
-    let mut moments = Vec::new();
-    if let Some(mean) = (3_600 * SECOND).checked_div(per_hour) {
-        let mut at = dice.between(Stream::Crash, "pause", 1, 2 * mean);
-        while at < end {
-            moments.push(at);
-            at += dice.between(Stream::Crash, "pause", 1, 2 * mean);
-        }
-    }
-    moments
 }
 
 /// A request id in a trace.

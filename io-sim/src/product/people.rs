@@ -3,10 +3,11 @@
 use dexzd_core::engine::{self, Answer, Call, CallError, ServerFrame, WorkerFrame};
 use dexzd_core::ids::{CallId, HandoutId, StreamId};
 
+use super::ProductWorld;
 use super::client::{self, CALL_TIMEOUT};
+use super::event::Event;
 use super::process::{OpenCall, ToData};
 use super::worker::{Action, Wake};
-use super::{Event, ProductWorld};
 use crate::TrueTime;
 use crate::dice::Stream;
 use crate::watch::{ProcessNumber, Seen};
@@ -49,7 +50,8 @@ impl ProductWorld {
                     let token = self.token(Some(client));
                     let hop = self.network_hop();
                     let number = self.somebody();
-                    self.heap.push(at + hop, Event::ClientCalls(token, number, Box::new(call)));
+                    let when = self.reachable_from(at, number) + hop;
+                    self.heap.push(when, Event::ClientCalls(token, number, Box::new(call)));
                     self.heap.push(at + CALL_TIMEOUT, Event::ClientGivesUp(token));
                 }
             }
@@ -68,7 +70,15 @@ impl ProductWorld {
     fn somebody(&mut self) -> ProcessNumber {
         let any = self.dice.below(Stream::Network, "address", u64::from(self.config.processes));
         let any = u8::try_from(any).expect("few processes");
+        if self.dice.chance(Stream::Network, "misdirected", self.strikes.misdirected) {
+            return any;
+        }
         self.active().unwrap_or(any)
+    }
+
+    /// What is sent from or to an isolated process waits in a connection.
+    fn reachable_from(&self, at: TrueTime, number: ProcessNumber) -> TrueTime {
+        self.processes[usize::from(number)].isolated_until.max(at)
     }
 
     pub(super) fn client_calls(
@@ -102,7 +112,9 @@ impl ProductWorld {
         answer: Result<Answer, CallError>,
     ) {
         let hop = self.network_hop();
-        self.heap.push(at + hop, Event::ClientHears(token, Box::new(answer)));
+        let asked = self.open_tokens.get(&token).copied().flatten().map(|(number, ..)| number);
+        let from = asked.map_or(at, |number| self.reachable_from(at, number));
+        self.heap.push(from + hop, Event::ClientHears(token, Box::new(answer)));
     }
 
     pub(super) fn client_hears(
@@ -157,7 +169,8 @@ impl ProductWorld {
                 Action::Connect => {
                     let hop = self.network_hop();
                     let number = self.somebody();
-                    self.heap.push(at + hop, Event::WorkerConnects(worker, number));
+                    let when = self.reachable_from(at, number) + hop;
+                    self.heap.push(when, Event::WorkerConnects(worker, number));
                 }
                 Action::Cut(stream) => self.worker_cut(at, stream),
                 Action::Send(frame) => self.send_to_server(at, worker, frame),
@@ -194,13 +207,20 @@ impl ProductWorld {
             return;
         };
         let hop = self.network_hop();
+        if self.frame_breaks_its_stream(at, stream) {
+            return;
+        }
+        let Some(number) = self.streams.get(&stream).map(|ends| ends.process) else {
+            return;
+        };
+        let from = self.reachable_from(at, number);
         let Some(ends) = self.streams.get_mut(&stream) else {
             return;
         };
         if ends.half_open {
             return;
         }
-        ends.to_server_at = ends.to_server_at.max(at + hop);
+        ends.to_server_at = ends.to_server_at.max(from + hop);
         let (when, number, life) = (ends.to_server_at, ends.process, ends.life);
         self.trace.line(at, || format!("worker-{worker} sends {} to p{number}", describe(&frame)));
         if let WorkerFrame::Decline { handout } | WorkerFrame::Return { handout } = &frame {
@@ -212,12 +232,29 @@ impl ProductWorld {
 
     pub(super) fn send_to_worker(&mut self, at: TrueTime, stream: StreamId, frame: ServerFrame) {
         let hop = self.network_hop();
+        if self.frame_breaks_its_stream(at, stream) {
+            return;
+        }
+        let Some(number) = self.streams.get(&stream).map(|ends| ends.process) else {
+            return;
+        };
+        let from = self.reachable_from(at, number);
         let Some(ends) = self.streams.get_mut(&stream) else {
             return;
         };
-        ends.to_worker_at = ends.to_worker_at.max(at + hop);
+        ends.to_worker_at = ends.to_worker_at.max(from + hop);
         let (when, worker) = (ends.to_worker_at, ends.worker);
         self.heap.push(when, Event::WorkerHears(worker, stream, Box::new(frame)));
+    }
+
+    /// A connection may end at any frame, which is lost with it.
+    fn frame_breaks_its_stream(&mut self, at: TrueTime, stream: StreamId) -> bool {
+        let breaks = self.dice.chance(Stream::Network, "frame_lost", self.strikes.cut_frames);
+        if breaks && let Some(ends) = self.streams.get(&stream) {
+            self.trace.line(at, || format!("stream {stream} breaks, and a frame is lost with it"));
+            self.heap.push(at, Event::WorkerWakes(ends.worker, Wake::Cut(stream)));
+        }
+        breaks
     }
 
     pub(super) fn worker_hears(&mut self, at: TrueTime, worker: usize, stream: StreamId, frame: ServerFrame) {

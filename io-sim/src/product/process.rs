@@ -6,10 +6,13 @@ use std::collections::{BTreeMap, VecDeque};
 use dexzd_core::engine::{Answer, Call, CallError, Engine, ServerFrame};
 use dexzd_core::gate::Gate;
 use dexzd_core::ids::{Blob, CallId, Epoch, Position, ProcessId, RequestId, StreamId};
-use dexzd_core::log::{Origin, Outbox, Startup};
+use dexzd_core::log::{ListOutcome, LogEnd, Origin, Outbox, ReadEnd, Startup, StartupOutput};
 use dexzd_core::node::{Node, OpenLog};
 use dexzd_core::rng::Rng;
+use dexzd_core::store::WriteOutcome;
+use dexzd_core::time::Instant;
 
+use super::event::Event;
 use super::people::ClientToken;
 use crate::TrueTime;
 use crate::clock::Clocks;
@@ -18,14 +21,49 @@ use crate::local_store::SharedStore;
 use crate::log_store::DiskLog;
 use crate::watch::ProcessNumber;
 
+/// A part of a process that can stand still alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// The thread of `node`.
+    Node = 0,
+    /// The thread of the data plane.
+    Data = 1,
+    /// The thread that only looks at the clock (D-32).
+    Watchdog = 2,
+}
+
 /// What `node` and the shell tell the data plane.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "most are the large one, and each is moved a few times")]
 pub(super) enum ToData {
     Open(OpenLog),
     Build,
-    Startup(dexzd_core::log::StartupInput),
+    /// An answer to a request of one machine.
+    Answer(Asker, DataAnswer),
     Engine(dexzd_core::engine::Input),
+}
+
+/// Who asked. Every machine of the data plane has a number of its own: an answer to an earlier one is for
+/// nobody, although request numbers begin anew with each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Asker(pub(super) u32);
+
+/// How a request to the log or the local store ended.
+#[derive(Clone, Debug)]
+pub(super) enum DataAnswer {
+    Written { request: RequestId, outcome: WriteOutcome },
+    Range { request: RequestId, entries: Vec<Blob>, then: ReadEnd },
+    Listed { request: RequestId, outcome: ListOutcome },
+    Applied(Position),
+    LocalStore(LogEnd),
+}
+
+/// What a machine of the data plane wants.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is kept for a moment")]
+pub(super) enum DataOutput {
+    Startup(StartupOutput),
+    Engine(dexzd_core::engine::Output),
 }
 
 /// What waits for a position to be durable, or for a doubt to end.
@@ -57,7 +95,7 @@ pub(super) struct DiskWrite {
     pub(super) request: RequestId,
     pub(super) position: Position,
     pub(super) entry: Blob,
-    pub(super) of_start: bool,
+    pub(super) asker: Asker,
 }
 
 /// A call that has no answer yet.
@@ -73,15 +111,27 @@ pub(super) struct Process {
     pub(super) clocks: Clocks,
     /// Raised by every death: what was meant for an earlier life is dropped.
     pub(super) life: u32,
-    pub(super) frozen_until: TrueTime,
-    /// What came while it was frozen, in its order.
-    pub(super) parked: VecDeque<super::Event>,
+    /// Nobody starts it before.
+    pub(super) down_until: TrueTime,
+    /// Its parts stand still until then.
+    pub(super) stopped_until: [TrueTime; 3],
+    /// What came for each part meanwhile, in its order.
+    pub(super) parked: [VecDeque<Event>; 3],
+    /// What was about to be performed when a freeze struck.
+    pub(super) stalled_node: Option<Box<dexzd_core::node::Output>>,
+    pub(super) stalled_data: Option<Box<DataOutput>>,
+    /// What clients and Workers send, and what is sent to them, waits until then.
+    pub(super) isolated_until: TrueTime,
+    /// When the watchdog ends the process, by the holder's clock.
+    pub(super) watchdog: Option<Instant>,
     pub(super) node: Option<Node>,
     pub(super) node_timer: Option<TrueTime>,
     /// Messages between the planes keep their order.
     pub(super) to_node_at: TrueTime,
     pub(super) to_data_at: TrueTime,
     pub(super) plane: Plane,
+    /// Of the machine that the data plane hosts now.
+    pub(super) asker: Asker,
     pub(super) data_timer: Option<TrueTime>,
     pub(super) epoch: Option<Epoch>,
     pub(super) released: Option<Epoch>,
@@ -92,7 +142,8 @@ pub(super) struct Process {
     pub(super) local: SharedStore,
     pub(super) disk: Disk,
     pub(super) log: Option<DiskLog>,
-    pub(super) disk_write: Option<DiskWrite>,
+    /// Begun and not yet synced, in order.
+    pub(super) disk_writes: VecDeque<DiskWrite>,
     pub(super) entropy: Rng,
     pub(super) calls: BTreeMap<CallId, OpenCall>,
 }
@@ -103,13 +154,19 @@ impl Process {
             number,
             clocks,
             life: 0,
-            frozen_until: 0,
-            parked: VecDeque::new(),
+            down_until: 0,
+            stopped_until: [0; 3],
+            parked: [const { VecDeque::new() }; 3],
+            stalled_node: None,
+            stalled_data: None,
+            isolated_until: 0,
+            watchdog: None,
             node: None,
             node_timer: None,
             to_node_at: 0,
             to_data_at: 0,
             plane: Plane::Idle,
+            asker: Asker(0),
             data_timer: None,
             epoch: None,
             released: None,
@@ -119,7 +176,7 @@ impl Process {
             local: SharedStore::default(),
             disk: Disk::default(),
             log: None,
-            disk_write: None,
+            disk_writes: VecDeque::new(),
             entropy: Rng::new(0),
             calls: BTreeMap::new(),
         }
@@ -133,8 +190,19 @@ impl Process {
         self.is_running() && self.life == life
     }
 
-    pub(super) fn is_frozen(&self, at: TrueTime) -> bool {
-        self.frozen_until > at
+    pub(super) fn is_stopped(&self, part: Part, at: TrueTime) -> bool {
+        self.stopped_until[part as usize] > at
+    }
+
+    /// The data plane hosts another machine from now on.
+    pub(super) fn host(&mut self, plane: Plane) -> Plane {
+        self.asker.0 += 1;
+        std::mem::replace(&mut self.plane, plane)
+    }
+
+    /// Another volume, with nothing on it.
+    pub(super) fn lose_disk(&mut self) {
+        self.local = SharedStore::default();
     }
 
     /// Whether an engine is there to be asked.
@@ -145,8 +213,11 @@ impl Process {
     /// Forgets everything that lives in memory.
     pub(super) fn forget(&mut self) {
         self.life += 1;
-        self.frozen_until = 0;
-        self.parked.clear();
+        self.stopped_until = [0; 3];
+        self.parked.iter_mut().for_each(VecDeque::clear);
+        self.stalled_node = None;
+        self.stalled_data = None;
+        self.watchdog = None;
         self.node = None;
         self.node_timer = None;
         self.plane = Plane::Idle;
@@ -155,7 +226,7 @@ impl Process {
         self.gate = Gate::default();
         self.held.clear();
         self.log = None;
-        self.disk_write = None;
+        self.disk_writes.clear();
         self.calls.clear();
     }
 }
