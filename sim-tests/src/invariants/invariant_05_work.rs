@@ -85,6 +85,10 @@ impl WorkIsCounted {
             return Err(format!("hand-out {epoch}.{counter} was used twice, the second time for {}", what()));
         }
         let call = (task.run_id, task.step.clone(), task.method);
+        if self.calls.get(&call).is_some_and(|last| last.handout.epoch > task.handout.epoch) {
+            // An engine that was frozen and whose epoch is over says so: nothing of it leaves (invariant 3).
+            return Ok(());
+        }
         match self.calls.get(&call) {
             None if task.attempt != 1 => {
                 return Err(format!("the first attempt of {} has the number {}", what(), task.attempt));
@@ -264,6 +268,13 @@ mod tests {
         let was_not = |second| [durable(0), made(&first, 2), left(&first, 2), made(second, 4)];
         assert_eq!(tell(WorkIsCounted::default(), &was_not(&same)), Ok(()));
         assert!(tell(WorkIsCounted::default(), &was_not(&next)).is_err());
+    }
+
+    #[test]
+    fn what_an_engine_says_after_its_successor_counts_for_nothing() {
+        let (one, next, late, last) = (task(1, 1, 1), task(1, 2, 1), task(1, 1, 2), task(2, 2, 2));
+        let story = [made(&one, 1), made(&next, 4), left(&next, 4), made(&late, 2), made(&last, 5)];
+        assert_eq!(tell(WorkIsCounted::default(), &story), Ok(()));
     }
 
     #[test]
