@@ -102,11 +102,16 @@ pub(crate) trait Machine {
     fn poll_output(&mut self) -> Option<Self::Output>;
     fn poll_timeout(&self) -> Option<(Instant, LeaseTimer)>;
     fn request(output: &Self::Output) -> Option<(RequestId, LeaseOperation)>;
+    /// What stands in the lease: told so often that a script asks for it only where it matters.
+    fn seen(_output: &Self::Output) -> Option<&LeaseRecord> {
+        None
+    }
 }
 
 macro_rules! machine {
-    ($machine:ident, $output:ident) => {
+    ($machine:ident, $output:ident $(, $seen:item)?) => {
         impl Machine for $machine {
+            $($seen)?
             type Output = $output;
             fn handle(&mut self, look: Look, input: LeaseInput) {
                 self.handle(look, input);
@@ -127,7 +132,13 @@ macro_rules! machine {
         }
     };
 }
-machine!(Candidate, CandidateOutput);
+machine!(
+    Candidate,
+    CandidateOutput,
+    fn seen(output: &CandidateOutput) -> Option<&LeaseRecord> {
+        if let CandidateOutput::Seen(record) = output { Some(record) } else { None }
+    }
+);
 machine!(Holder, HolderOutput);
 machine!(Release, ReleaseOutput);
 
@@ -169,6 +180,7 @@ pub(crate) struct Driver<M: Machine> {
     entropy: u64,
     sent: Vec<Sent>,
     told: Vec<M::Output>,
+    seen: Vec<LeaseRecord>,
 }
 
 impl<M: Machine> Driver<M> {
@@ -182,6 +194,7 @@ impl<M: Machine> Driver<M> {
             entropy: 0,
             sent: Vec::new(),
             told: Vec::new(),
+            seen: Vec::new(),
         };
         driver.drain();
         driver
@@ -216,7 +229,10 @@ impl<M: Machine> Driver<M> {
                 Some((request, operation)) => {
                     self.sent.push(Sent { at_micros: self.micros, request, operation });
                 }
-                None => self.told.push(output),
+                None => match M::seen(&output) {
+                    Some(record) => self.seen.push(record.clone()),
+                    None => self.told.push(output),
+                },
             }
         }
     }
@@ -269,6 +285,11 @@ impl<M: Machine> Driver<M> {
 
     pub(crate) fn told(&mut self) -> Vec<M::Output> {
         core::mem::take(&mut self.told)
+    }
+
+    /// The records that were told.
+    pub(crate) fn seen(&mut self) -> Vec<LeaseRecord> {
+        core::mem::take(&mut self.seen)
     }
 
     /// It takes effect now; the answer is not delivered.

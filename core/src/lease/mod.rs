@@ -30,7 +30,9 @@ mod release;
 
 use minicbor::{Decode, Encode};
 
-pub use candidate::{Candidate, CandidateConfig, CandidateEvent, CandidateOutput, Survey};
+pub use candidate::{
+    Candidate, CandidateConfig, CandidateEvent, CandidateOutput, Pace, Survey, UnknownHolder,
+};
 pub use duration::{
     CUT_OFF_MARGIN, LONGEST, LONGEST_ADVISED, LONGEST_TRY, LeaseDuration, SHORTEST, SHORTEST_TRY,
     TAKEOVER_MARGIN,

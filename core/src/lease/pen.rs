@@ -132,6 +132,10 @@ impl Tries {
         self.0.is_empty()
     }
 
+    pub(super) fn records(&self) -> impl Iterator<Item = &LeaseRecord> {
+        self.0.iter().map(|sent| &sent.record)
+    }
+
     pub(super) fn by_request(&self, request: RequestId) -> Option<&Try> {
         self.0.iter().find(|sent| sent.request == request)
     }

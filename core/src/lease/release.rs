@@ -150,6 +150,15 @@ impl Release {
         self.pen
     }
 
+    /// For a process that lives on: the pen, and every held record of its own that may still stand in the
+    /// lease, or land in it. None of them is served under again (D-37).
+    #[must_use]
+    pub fn into_pen_and_own(self) -> (Pen, Vec<LeaseRecord>) {
+        let mut own: Vec<LeaseRecord> = self.renewals.records().cloned().collect();
+        own.push(self.tenure.record);
+        (self.pen, own)
+    }
+
     fn on_time(&mut self, look: Look) {
         let now = look.now.instant;
         match self.step {

@@ -5,6 +5,7 @@ use core::fmt;
 use minicbor::{Decode, Encode};
 
 use crate::ids::{Epoch, Name, ProcessId};
+use crate::lease::UnknownHolder;
 use crate::stop::StopReason;
 
 /// A call of `AdminService`. The shell has checked the credential and the arguments (D-20).
@@ -96,43 +97,6 @@ pub struct ActiveProcess {
     pub holder: ProcessId,
 }
 
-/// Why it is not known who holds the lease after a step down (`leaseHolderUnknownDetail`).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Encode, Decode)]
-#[cbor(index_only)]
-pub enum UnknownHolder {
-    /// After the hold-off the lease could not be read.
-    #[n(0)]
-    LeaseUnread,
-    /// The lease object is missing (D-49).
-    #[n(1)]
-    LeaseMissing,
-    /// The lease object cannot be understood (D-49).
-    #[n(2)]
-    LeaseUnreadable,
-    /// The store refused to take the lease back although nobody else took it.
-    #[n(3)]
-    TakeBackRefused,
-    /// It is not known whether the lease was taken back.
-    #[n(4)]
-    TakeBackUnanswered,
-    /// The lease is held under this process's own id by a write that it never made (D-8).
-    #[n(5)]
-    UnknownOwnWrite,
-}
-
-impl fmt::Display for UnknownHolder {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::LeaseUnread => "after the hold-off the lease could not be read",
-            Self::LeaseMissing => "the lease object is missing",
-            Self::LeaseUnreadable => "the lease object cannot be read by this version",
-            Self::TakeBackRefused => "the store refused to take the lease back, and nobody else has taken it",
-            Self::TakeBackUnanswered => "the store did not say whether the lease was taken back",
-            Self::UnknownOwnWrite => "the lease carries a write under this process's id that it never made",
-        })
-    }
-}
-
 /// A refusal, or an end without an outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
 pub struct AdminError {
@@ -142,6 +106,20 @@ pub struct AdminError {
     /// Why.
     #[n(1)]
     pub reason: AdminReason,
+}
+
+impl AdminError {
+    pub(super) const fn failed_precondition(reason: AdminReason) -> Self {
+        Self { code: AdminCode::FailedPrecondition, reason }
+    }
+
+    pub(super) const fn unavailable(reason: AdminReason) -> Self {
+        Self { code: AdminCode::Unavailable, reason }
+    }
+
+    pub(super) const fn internal(reason: AdminReason) -> Self {
+        Self { code: AdminCode::Internal, reason }
+    }
 }
 
 /// The status of a call that was not answered.

@@ -36,12 +36,16 @@ impl Node {
     #[must_use]
     pub fn health(&self, now: Instant) -> Health {
         let lease_lasts = self.tenure().is_some_and(|tenure| now < tenure.ends_at());
-        Health { is_serving: self.role().is_serving() && lease_lasts, is_hot_standby: false }
+        Health {
+            is_serving: self.role().is_serving() && lease_lasts,
+            is_hot_standby: self.follower_state(now).is_some_and(FollowerState::is_hot),
+        }
     }
 
     /// What the gauges of a standby show at this instant.
     #[must_use]
-    pub const fn standby_gauges(&self, _now: Instant) -> StandbyGauges {
-        StandbyGauges { state: None, lag: Duration::ZERO }
+    pub fn standby_gauges(&self, now: Instant) -> StandbyGauges {
+        let state = self.follower_state(now);
+        StandbyGauges { state, lag: if state.is_some() { self.lag(now) } else { Duration::ZERO } }
     }
 }

@@ -80,7 +80,8 @@ pub enum Input {
     #[n(10)]
     Follower(#[n(0)] FollowerReport),
     /// The local store of the ended tenure is fully closed, and so is everything that used it: no input
-    /// about that tenure follows (HA-104). After every `OpenLog` exactly once, where the process lives on.
+    /// about that tenure follows (HA-104). Some time after `NodeReport::Closed`, exactly once; a process
+    /// that ends anyway needs not tell.
     #[n(11)]
     StoreClosed,
     /// A call of `AdminService`, credential and arguments checked (D-20). `Output::Admin` answers it

@@ -1,19 +1,22 @@
-//! The machine: one role at a time, and the lease machine that belongs to it.
+//! The machine: one role at a time, and what a role begins with. Beside it: the lease machine of the
+//! role (`tenure`), the step down (`step_down`), following (`follow`), the answers to `AdminService`
+//! (`calls`) and what probes see (`health`).
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use super::admin::{AdminCode, AdminError, AdminReason};
+use super::admin::{AdminError, AdminReason};
 use super::connections::Period;
 use super::event::{NodeEvent, NodeTimer};
-use super::io::{Input, NodeConfig, OpenLog, Output};
+use super::follow::Follow;
+use super::io::{Input, NodeConfig, Output};
 use super::role::{Role, Trigger};
+use super::step_down::StepDown;
 use crate::engine::{NodeOrder, NodeReport};
-use crate::gate::{GateOrder, WallOffset};
 use crate::ids::Epoch;
 use crate::lease::{
-    Candidate, CandidateOutput, Holder, HolderOutput, LONGEST_ADVISED, LeaseDuration, LeaseInput, Look, Pen,
-    Release, ReleaseOutcome, ReleaseOutput, TAKEOVER_MARGIN, Tenure,
+    Candidate, Holder, LONGEST_ADVISED, LeaseDuration, LeaseInput, Look, Pace, Pen, Release, TAKEOVER_MARGIN,
+    Tenure,
 };
 use crate::rng::Rng;
 use crate::stop::StopReason;
@@ -25,21 +28,15 @@ const INTERRUPT_GRACE: Duration = Duration::from_secs(5);
 const COMMIT_DRAIN: Duration = Duration::from_secs(10);
 /// The engine has so long to see that nothing can leave any more (D-37).
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
-/// A release in order is tried for at most so long, and not beyond the period (D-37).
-const RELEASE_LIMIT: Duration = Duration::from_secs(10);
-/// A release after a failure is tried for so long (D-51).
-const BROKEN_RELEASE_LIMIT: Duration = Duration::from_secs(1);
 /// An engine that is silent for so long is taken for dead (D-54). It reports every second.
 const ENGINE_STALL: Duration = Duration::from_secs(30);
-/// The watchdog waits so long after the end of a lease (D-32).
-const WATCHDOG_GRACE: Duration = Duration::from_secs(5);
-
 /// The control plane of one process.
 ///
 /// - something happened: [`handle`](Node::handle);
 /// - what must be done: [`poll_output`](Node::poll_output);
 /// - when to call again: [`poll_timeout`](Node::poll_timeout);
-/// - for people: [`role`](Node::role), [`tenure`](Node::tenure).
+/// - for people, probes and connections: [`role`](Node::role), [`tenure`](Node::tenure),
+///   [`period`](Node::period), [`health`](Node::health), [`standby_gauges`](Node::standby_gauges).
 ///
 /// The shell runs it on a thread of its own:
 ///
@@ -61,32 +58,45 @@ const WATCHDOG_GRACE: Duration = Duration::from_secs(5);
 /// }
 /// ```
 ///
-/// The order of the data plane's life: `OpenLog` → `Input::LogFenced` → `BuildEngine` →
-/// `NodeReport::Recovered` → `NodeOrder::Serve` → … → `NodeOrder::Close` → `NodeReport::Closed`.
-/// The process serves one tenure: what comes after it is a new process.
+/// The data plane's life in one tenure: `OpenLog` → `Input::LogFenced` → `BuildEngine` →
+/// `NodeReport::Recovered` → `NodeOrder::Serve` → … → `NodeOrder::Close` → `NodeReport::Closed` →
+/// `Input::StoreClosed`. After a step down the process lives on: the same begins anew with the next
+/// `OpenLog`, under a higher epoch and a gate of its own. In hot mode `Follow` comes in between.
 #[derive(Debug)]
 pub struct Node {
-    config: NodeConfig,
-    rng: Rng,
-    role: Role,
-    lease: Lease,
-    epoch: Option<Epoch>,
+    pub(super) config: NodeConfig,
+    pub(super) rng: Rng,
+    pub(super) role: Role,
+    pub(super) lease: Lease,
+    /// The number of the present role period (D-16).
+    pub(super) period: Period,
+    /// When this process began to stand by: now, or the last time.
+    pub(super) standby_since: Option<Instant>,
+    /// The present tenure, or the last one.
+    pub(super) epoch: Option<Epoch>,
     /// The highest epoch in the log, where it lies above this process's own (D-55).
     epoch_found: Epoch,
     outwait_until: SlowInstant,
     /// When the time given to this role is over.
-    deadline: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
     /// The last sign of life, where an engine is expected to be alive (D-54).
-    engine_seen_at: Option<Instant>,
+    pub(super) engine_seen_at: Option<Instant>,
+    /// The step down whose call is not answered yet.
+    pub(super) step_down: Option<StepDown>,
+    /// Whether the local store of a tenure is open (HA-104).
+    pub(super) is_store_open: bool,
+    /// When a store that is still open ends the process (HA-105).
+    pub(super) store_limit_at: Option<Instant>,
+    pub(super) follow: Follow,
     /// The first reason to stop; it decides the exit status.
-    reason: Option<StopReason>,
+    pub(super) reason: Option<StopReason>,
     outputs: VecDeque<Output>,
 }
 
 /// Who looks after the lease: only the machine of the present role exists.
 #[derive(Debug)]
-enum Lease {
-    /// In `Waiting` and `Withdrawing`.
+pub(super) enum Lease {
+    /// In `Waiting`, `Withdrawing` and `HoldOff`.
     Candidate(Candidate),
     /// From `Opening` to `Closing`.
     Holder(Holder),
@@ -102,23 +112,27 @@ impl Node {
     pub fn new(config: NodeConfig) -> Self {
         let mut rng = Rng::new(config.seed);
         let pen = Pen::new(config.node_id.clone(), config.process_id, config.lease_duration);
-        let candidate = Candidate::new(pen, config.candidate, Rng::new(rng.next_u64()));
+        let candidate = Candidate::new(pen, config.candidate, Rng::new(rng.next_u64()))
+            .with_pace(Pace::of(&config.standby));
         let mut outputs = VecDeque::new();
-        outputs.push_back(Output::Event(NodeEvent::RoleChanged {
-            role: Role::Waiting,
-            epoch: None,
-            period: Period::default(),
-        }));
+        let period = Period(1);
+        outputs.push_back(Output::Event(NodeEvent::RoleChanged { role: Role::Waiting, epoch: None, period }));
         Self {
             config,
             rng,
             role: Role::Waiting,
             lease: Lease::Candidate(candidate),
+            period,
+            standby_since: None,
             epoch: None,
             epoch_found: Epoch(0),
             outwait_until: SlowInstant::ZERO,
             deadline: None,
             engine_seen_at: None,
+            step_down: None,
+            is_store_open: false,
+            store_limit_at: None,
+            follow: Follow::default(),
             reason: None,
             outputs,
         }
@@ -128,8 +142,10 @@ impl Node {
     /// is only to be known (`Durable`, `TrimBelow`, `EngineAlive`) runs no timers, so that a shell may tell
     /// it ahead of a reply.
     pub fn handle(&mut self, look: Look, input: Input) {
-        if let Lease::Holder(holder) = &mut self.lease {
-            holder.look(look);
+        self.standby_since.get_or_insert(look.now.instant);
+        match &mut self.lease {
+            Lease::Holder(holder) => holder.look(look),
+            Lease::Candidate(_) | Lease::Release(_) | Lease::Nobody => {}
         }
         self.drain_lease(look);
         self.see_engine(look, &input);
@@ -161,15 +177,15 @@ impl Node {
                 }
             }
             Input::Terminate => self.terminate(look),
-            Input::Admin { call, .. } => {
-                let error = AdminError { code: AdminCode::Unavailable, reason: AdminReason::Standby };
-                self.push(Output::Admin { call, answer: Err(error) });
-            }
-            Input::Follower(_) | Input::StoreClosed | Input::EngineAlive | Input::Tick => {}
+            Input::Admin { call, opened_in, request } => self.administer(look, call, opened_in, &request),
+            Input::Follower(report) => self.follower_reports(look, report),
+            Input::StoreClosed => self.store_closed(look),
+            Input::EngineAlive | Input::Tick => {}
         }
         if is_knowledge {
             return;
         }
+        self.tell_heat(look);
         self.tell_lease(look, LeaseInput::Tick);
         self.on_time(look);
     }
@@ -191,7 +207,8 @@ impl Node {
         let lease = lease.map(|(at, timer)| (at, NodeTimer::Lease(timer)));
         let role = self.deadline.zip(self.role_timer());
         let stall = self.engine_seen_at.map(|at| (at.saturating_add(ENGINE_STALL), NodeTimer::EngineStall));
-        [lease, role, stall].into_iter().flatten().min()
+        let store = self.store_limit_at.map(|at| (at, NodeTimer::StoreClosing));
+        [lease, role, stall, store].into_iter().flatten().min()
     }
 
     /// What this process is.
@@ -211,25 +228,28 @@ impl Node {
 
     // --- what moves it ---
 
-    fn trigger(&mut self, look: Look, trigger: Trigger) {
+    pub(super) fn trigger(&mut self, look: Look, trigger: Trigger) {
         if let Some(next) = self.role.after(trigger) {
             self.enter(look, next);
         }
     }
 
-    /// SIGTERM. Where it changes nothing, the process is already on its way (D-29).
+    /// SIGTERM. A step down becomes a shutdown on the same deadlines, without a hold-off. Where it changes
+    /// nothing, the process is already on its way (D-29).
     fn terminate(&mut self, look: Look) {
-        if self.role.after(Trigger::Terminate).is_some() {
+        let stepped_down = self.end_step_down(AdminError::unavailable(AdminReason::ShuttingDown));
+        if stepped_down || self.role.after(Trigger::Terminate).is_some() {
             self.tell(NodeEvent::Stopping { reason: StopReason::Shutdown });
         }
         self.trigger(look, Trigger::Terminate);
     }
 
     /// The first failure is the reason; what follows from it is not.
-    fn fail(&mut self, look: Look, reason: StopReason) {
+    pub(super) fn fail(&mut self, look: Look, reason: StopReason) {
         let held = matches!(self.lease, Lease::Holder(_));
         let trigger = if held && reason.leaves_lease_to_release() { Trigger::Broken } else { Trigger::Lost };
-        if self.role.after(trigger).is_some() {
+        // Without a role to go to it still ends a process that would have lived on after its release.
+        if self.end_step_down(self.error_of_end(reason)) || self.role.after(trigger).is_some() {
             self.reason = Some(reason);
             self.tell(NodeEvent::Stopping { reason });
         }
@@ -262,8 +282,10 @@ impl Node {
             self.plan_outwait(look);
         }
         if self.deadline.is_some_and(|deadline| now >= deadline) {
+            self.deadline = None;
             self.trigger(look, Trigger::TimedOut);
         }
+        self.end_hold_off(look);
         if self.engine_seen_at.is_some_and(|seen_at| now >= seen_at.saturating_add(ENGINE_STALL)) {
             self.fail(look, StopReason::EngineStalled);
         }
@@ -293,12 +315,14 @@ impl Node {
     // --- what a role begins with ---
 
     fn enter(&mut self, look: Look, role: Role) {
-        self.role = role;
+        let from = core::mem::replace(&mut self.role, role);
         self.deadline = None;
-        self.tell(NodeEvent::RoleChanged { role, epoch: self.epoch, period: Period::default() });
+        self.turn_period(look, from, role);
+        self.tell(NodeEvent::RoleChanged { role, epoch: self.epoch, period: self.period });
         match role {
-            Role::Waiting => {}
+            Role::Waiting => self.compete(look),
             Role::Withdrawing => {
+                self.stop_following();
                 if let Lease::Candidate(candidate) = &mut self.lease {
                     candidate.stop(look);
                 }
@@ -306,7 +330,7 @@ impl Node {
             }
             Role::Opening => self.open_log(),
             // Its deadline follows from what was found in the log.
-            Role::Outwaiting | Role::HoldOff => {}
+            Role::Outwaiting => {}
             Role::Raising => {
                 if let Lease::Holder(holder) = &mut self.lease {
                     holder.raise_epoch(look, self.epoch_found);
@@ -337,165 +361,25 @@ impl Node {
                 self.order(look, NodeOrder::Close, CLOSE_LIMIT);
             }
             Role::Releasing => self.release(look),
+            Role::HoldOff => self.hold_off(look),
             Role::Stopped => self.stop(look),
+        }
+    }
+
+    /// A process stands by until it has the lease, and again from the release on (D-16).
+    fn turn_period(&mut self, look: Look, from: Role, to: Role) {
+        let is_standby = to == Role::Releasing;
+        if is_standby {
+            self.standby_since = Some(look.now.instant);
+        }
+        if is_standby || (from, to) == (Role::Waiting, Role::Opening) {
+            self.period = Period(self.period.0 + 1);
         }
     }
 
     fn order(&mut self, look: Look, order: NodeOrder, limit: Duration) {
         self.push(Output::Engine(order));
         self.deadline = Some(look.now.instant.saturating_add(limit));
-    }
-
-    fn open_log(&mut self) {
-        let Some(record) = self.tenure().map(|tenure| tenure.record.clone()) else {
-            return;
-        };
-        self.epoch = Some(record.epoch);
-        self.push(Output::OpenLog(OpenLog {
-            process_id: record.holder,
-            epoch: record.epoch,
-            lease_duration: record.duration,
-            trimmed_below: record.trimmed_below,
-            log_end: record.log_end,
-        }));
-    }
-
-    /// In doubt it stays shut; the end of the doubt opens it.
-    fn open_gate(&mut self, look: Look) {
-        let order = match &self.lease {
-            Lease::Holder(holder) if !holder.is_in_doubt() => {
-                GateOrder::Open { until: holder.tenure().ends_at(), offset: WallOffset::at(look.now) }
-            }
-            Lease::Holder(_) | Lease::Candidate(_) | Lease::Release(_) | Lease::Nobody => GateOrder::Doubt,
-        };
-        self.push(Output::Gate(order));
-    }
-
-    /// From here on this epoch never serves again, whatever becomes of the release (D-37).
-    fn release(&mut self, look: Look) {
-        self.engine_seen_at = None;
-        self.push(Output::Gate(GateOrder::Close));
-        // The lease ends by this process's own release: the watchdog does not apply (D-32).
-        self.push(Output::Watchdog { exit_at: None });
-        let Lease::Holder(holder) = core::mem::replace(&mut self.lease, Lease::Nobody) else {
-            return;
-        };
-        let left = holder
-            .tenure()
-            .ends_at()
-            .saturating_since(look.now.instant)
-            .clamp(BROKEN_RELEASE_LIMIT, RELEASE_LIMIT);
-        let limit = match self.reason {
-            Some(reason) if reason.has_shut_gate() => BROKEN_RELEASE_LIMIT,
-            Some(_) | None => left,
-        };
-        self.lease = Lease::Release(holder.release(look, limit));
-        self.drain_lease(look);
-    }
-
-    fn stop(&mut self, look: Look) {
-        self.engine_seen_at = None;
-        if let Lease::Holder(holder) = &self.lease {
-            let ended_at = holder.tenure().ends_at().min(look.now.instant);
-            self.push(Output::Gate(GateOrder::Close));
-            self.push(Output::Watchdog { exit_at: Some(ended_at.saturating_add(WATCHDOG_GRACE)) });
-        }
-        self.lease = Lease::Nobody;
-        let reason = self.reason.unwrap_or(StopReason::Shutdown);
-        self.push(Output::Exit { code: reason.exit_code(), reason });
-    }
-
-    // --- the lease machines ---
-
-    fn tell_lease(&mut self, look: Look, input: LeaseInput) {
-        match &mut self.lease {
-            Lease::Candidate(candidate) => candidate.handle(look, input),
-            Lease::Holder(holder) => holder.handle(look, input),
-            Lease::Release(release) => release.handle(look, input),
-            Lease::Nobody => {}
-        }
-        self.drain_lease(look);
-    }
-
-    fn drain_lease(&mut self, look: Look) {
-        loop {
-            match &mut self.lease {
-                Lease::Candidate(candidate) => match candidate.poll_output() {
-                    Some(output) => self.on_candidate(look, output),
-                    None => return,
-                },
-                Lease::Holder(holder) => match holder.poll_output() {
-                    Some(output) => self.on_holder(look, output),
-                    None => return,
-                },
-                Lease::Release(release) => match release.poll_output() {
-                    Some(output) => self.on_release(look, output),
-                    None => return,
-                },
-                Lease::Nobody => return,
-            }
-        }
-    }
-
-    fn on_candidate(&mut self, look: Look, output: CandidateOutput) {
-        match output {
-            CandidateOutput::Request { request, operation } => {
-                self.push(Output::Lease { request, operation });
-            }
-            CandidateOutput::Survey { request } => self.push(Output::Survey { request }),
-            CandidateOutput::Event(event) => self.tell(NodeEvent::Candidate(event)),
-            CandidateOutput::Acquired(tenure) => self.acquired(look, tenure),
-            CandidateOutput::Stopped => self.trigger(look, Trigger::Withdrawn),
-            CandidateOutput::Failed(reason) => self.fail(look, reason),
-        }
-    }
-
-    fn acquired(&mut self, look: Look, tenure: Tenure) {
-        let Lease::Candidate(candidate) = core::mem::replace(&mut self.lease, Lease::Nobody) else {
-            return;
-        };
-        self.epoch = Some(tenure.record.epoch);
-        let rng = Rng::new(self.rng.next_u64());
-        self.lease = Lease::Holder(Holder::new(candidate.into_pen(), tenure, rng, look));
-        self.trigger(look, Trigger::Acquired);
-    }
-
-    fn on_holder(&mut self, look: Look, output: HolderOutput) {
-        match output {
-            HolderOutput::Request { request, operation } => {
-                self.push(Output::Lease { request, operation });
-            }
-            HolderOutput::Valid { until, offset } => {
-                self.push(Output::Watchdog { exit_at: Some(until.saturating_add(WATCHDOG_GRACE)) });
-                if self.role.is_serving() {
-                    self.push(Output::Gate(GateOrder::Open { until, offset }));
-                }
-            }
-            HolderOutput::Doubt => {
-                if self.role.is_serving() {
-                    self.push(Output::Gate(GateOrder::Doubt));
-                }
-            }
-            HolderOutput::Confirmed => self.trigger(look, Trigger::Confirmed),
-            HolderOutput::TrimmedBelow(position) => self.push(Output::TrimmedBelow(position)),
-            HolderOutput::Event(event) => self.tell(NodeEvent::Holder(event)),
-            HolderOutput::Lost(reason) => self.fail(look, reason),
-        }
-    }
-
-    fn on_release(&mut self, look: Look, output: ReleaseOutput) {
-        match output {
-            ReleaseOutput::Request { request, operation } => {
-                self.push(Output::Lease { request, operation });
-            }
-            ReleaseOutput::Ended(outcome) => {
-                self.tell(NodeEvent::ReleaseEnded(outcome));
-                if let ReleaseOutcome::Failed(reason) = outcome {
-                    self.reason.get_or_insert(reason);
-                }
-                self.trigger(look, Trigger::Released);
-            }
-        }
     }
 
     fn role_timer(&self) -> Option<NodeTimer> {
@@ -505,6 +389,7 @@ impl Node {
             Role::Committing => Some(NodeTimer::Commit),
             Role::Closing | Role::Abandoning => Some(NodeTimer::Close),
             Role::Outwaiting => Some(NodeTimer::Outwait),
+            Role::HoldOff => Some(NodeTimer::HoldOff),
             Role::Waiting
             | Role::Withdrawing
             | Role::Opening
@@ -513,16 +398,18 @@ impl Node {
             | Role::Recovering
             | Role::Active
             | Role::Releasing
-            | Role::HoldOff
             | Role::Stopped => None,
         }
     }
 
-    fn tell(&mut self, event: NodeEvent) {
+    pub(super) fn tell(&mut self, event: NodeEvent) {
         self.push(Output::Event(event));
     }
 
-    fn push(&mut self, output: Output) {
+    /// Nothing follows an exit: what the same look still answers goes ahead of it.
+    pub(super) fn push(&mut self, output: Output) {
+        let exit = self.outputs.pop_back_if(|last| matches!(last, Output::Exit { .. }));
         self.outputs.push_back(output);
+        self.outputs.extend(exit);
     }
 }

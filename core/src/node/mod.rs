@@ -4,16 +4,20 @@
 //! a renewal. The two talk by messages only; the gate is the one thing that both can see (D-47).
 
 mod admin;
+mod calls;
 mod connections;
 mod event;
+mod follow;
 mod health;
 mod io;
 mod machine;
 mod role;
+mod step_down;
+mod tenure;
 
+pub use crate::lease::UnknownHolder;
 pub use admin::{
     ActiveProcess, AdminAnswer, AdminCode, AdminError, AdminReason, AdminRequest, StepDownOutcome,
-    UnknownHolder,
 };
 pub use connections::{Connection, Period, RolePeriod};
 pub use event::{NodeEvent, NodeTimer};

@@ -221,7 +221,11 @@ impl Process {
         match &mut self.machine {
             Machine::Down | Machine::HoldOff { .. } => None,
             Machine::Candidate(candidate) => {
-                let output = candidate.poll_output()?;
+                // What stands in the lease is news for followers only.
+                let mut output = candidate.poll_output()?;
+                while matches!(output, CandidateOutput::Seen(_)) {
+                    output = candidate.poll_output()?;
+                }
                 Some(self.candidate_act(at, output))
             }
             Machine::Holder(holding) => {
@@ -318,6 +322,8 @@ impl Process {
             CandidateOutput::Event(event) => Act::Tell(Telling::Candidate(event)),
             CandidateOutput::Failed(reason) => Act::Die(reason),
             CandidateOutput::Stopped => unreachable!("nobody asks a candidate to stop here"),
+            CandidateOutput::Seen(_) => unreachable!("skipped"),
+            CandidateOutput::RetakeFailed(_) => unreachable!("nobody holds a candidate off here"),
             CandidateOutput::Acquired(tenure) => {
                 let look = self.look(at);
                 let rng = Rng::new(self.entropy.next_u64());

@@ -1,33 +1,28 @@
-//! Waiting for the lease and taking it (HA-17, HA-18, HA-38, HA-39, D-2, D-49, D-52).
+//! Waiting for the lease and taking it (HA-17, HA-18, HA-38, HA-39, D-2, D-49, D-52), also as a standby
+//! (HA-55 to HA-62) and after a step down (HA-99, HA-102, D-38).
 
 mod io;
+mod missing;
+mod pause;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-pub use self::io::{CandidateConfig, CandidateEvent, CandidateOutput, Survey};
+pub use self::io::{CandidateConfig, CandidateEvent, CandidateOutput, Pace, Survey, UnknownHolder};
+use self::pause::Pause;
 use super::expiry::{Expiry, Sight, is_proven_by_stamps};
 use super::pen::{Carried, Pen, Tenure, Tries, Try};
-use super::record::{LeaseRecord, LeaseState, Unreadable};
-use super::{LeaseDuration, LeaseInput, LeaseOperation, LeaseTimer, Look};
-use crate::ids::{Epoch, Position, RequestId};
+use super::record::{LeaseRecord, LeaseState, Nonce, Unreadable};
+use super::{LeaseInput, LeaseOperation, LeaseTimer, Look};
+use crate::ids::{Epoch, ProcessId, RequestId};
 use crate::rng::Rng;
 use crate::stop::StopReason;
 use crate::store::{ReadOutcome, Version, WriteOutcome};
 use crate::time::{Instant, Now, SlowInstant};
 
-/// How often a candidate looks at a lease that it cannot take (D-13, HA-43).
-const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Spreads the writes of candidates that saw one release (HA-57).
-const LONGEST_JITTER: Duration = Duration::from_millis(50);
 /// Between takeovers that failed, not lost races (HA-62); the last one repeats.
 const FAILURE_BACKOFF_S: [u64; 6] = [1, 2, 4, 8, 16, 30];
-/// A missing lease beside a log without any fence: nobody is advised to hold one for longer (D-49).
-const UNKNOWN_DURATION: Duration = super::LONGEST_ADVISED;
-/// So far above the highest epoch in the log that an acquisition which never reached it cannot be
-/// repeated (D-49).
-const EPOCH_GAP: u64 = 1_000;
 /// Reads given up but still under way; a slow store answers one of them.
 const MOST_READS: usize = 4;
 /// Own writes that may still land. A forgotten one counts as another's and is waited for.
@@ -39,15 +34,30 @@ const MOST_TRIES: usize = 32;
 pub struct Candidate {
     pen: Pen,
     config: CandidateConfig,
+    pace: Pace,
     rng: Rng,
     /// The last look: tells what is left of a wait by the slow clock.
     now: Now,
     step: Step,
     reads: Vec<PendingRead>,
     poll_at: Instant,
+    /// When the newest read was sent: one that was sent after the wait is not repeated at once.
+    read_sent_at: SlowInstant,
     /// The running observation of a lease that cannot be taken yet.
     seen: Option<Expiry>,
     seen_before: bool,
+    /// The newest record that was told.
+    told: Option<Nonce>,
+    /// What can be taken, and since when that is known (HA-58).
+    available: Option<(Option<Version>, Instant)>,
+    /// Whether the follower of this hot standby is `following` (HA-59).
+    is_hot: bool,
+    /// Held records of a tenure of this very process that is over: nobody serves under them (D-37).
+    own_ended: Vec<LeaseRecord>,
+    /// It only watches: this process stepped down (HA-99).
+    is_holding_off: bool,
+    /// The one try after the hold-off has not come to an end yet (HA-102).
+    is_retaking: bool,
     unreadable: Option<Unreadable>,
     highest_epoch_seen: Epoch,
     tries: Tries,
@@ -73,8 +83,8 @@ enum Step {
     Watching,
     /// The lease is missing: what lies beside it?
     Surveying { request: RequestId, read_sent_at: SlowInstant, read_at: SlowInstant },
-    /// It can be taken; the jitter of HA-57 runs.
-    Pausing { until: Instant, target: Target },
+    /// It can be taken; the jitter of HA-57 runs, or the delay of HA-58.
+    Pausing(Pause),
     /// It is being taken.
     Writing { request: RequestId, cut_off_at: Instant },
     /// The last output was given.
@@ -102,13 +112,21 @@ impl Candidate {
         Self {
             pen,
             config,
+            pace: Pace::default(),
             rng,
             now: Now::default(),
             step: Step::Watching,
             reads: Vec::new(),
             poll_at: Instant::ZERO,
+            read_sent_at: SlowInstant::ZERO,
             seen: None,
             seen_before: false,
+            told: None,
+            available: None,
+            is_hot: false,
+            own_ended: Vec::new(),
+            is_holding_off: false,
+            is_retaking: false,
             unreadable: None,
             highest_epoch_seen: Epoch(0),
             tries: Tries::default(),
@@ -118,6 +136,38 @@ impl Candidate {
             not_before: Instant::ZERO,
             stopping: false,
             outputs: VecDeque::new(),
+        }
+    }
+
+    /// As this kind of standby.
+    #[must_use]
+    pub const fn with_pace(mut self, pace: Pace) -> Self {
+        self.pace = pace;
+        self
+    }
+
+    /// In the hold-off of a step down: it watches the lease and takes nothing until
+    /// [`compete`](Self::compete). `own_ended`: what may still stand in the lease although this process
+    /// has given it up (D-37).
+    #[must_use]
+    pub fn holding_off(mut self, own_ended: Vec<LeaseRecord>) -> Self {
+        self.own_ended = own_ended;
+        self.is_holding_off = true;
+        self
+    }
+
+    /// The hold-off is over: tries at once to take the lease back, then goes on like any other candidate.
+    /// `Acquired`, `Seen` with another holder, or `RetakeFailed` tells how that try ended (HA-102, D-38).
+    pub fn compete(&mut self, look: Look) {
+        self.now = look.now;
+        self.is_holding_off = false;
+        self.is_retaking = true;
+        match self.step {
+            Step::Writing { .. } | Step::Over => {}
+            Step::Watching | Step::Surveying { .. } | Step::Pausing(_) => {
+                self.step = Step::Watching;
+                self.send_read(look);
+            }
         }
     }
 
@@ -140,7 +190,7 @@ impl Candidate {
         self.stopping = true;
         match self.step {
             Step::Writing { .. } | Step::Over => {}
-            Step::Watching | Step::Surveying { .. } | Step::Pausing { .. } => {
+            Step::Watching | Step::Surveying { .. } | Step::Pausing(_) => {
                 self.step = Step::Watching;
                 if self.tries.is_empty() {
                     self.finish(CandidateOutput::Stopped);
@@ -161,7 +211,9 @@ impl Candidate {
     pub fn poll_timeout(&self) -> Option<(Instant, LeaseTimer)> {
         match &self.step {
             Step::Watching => Some((self.next_read_at(), LeaseTimer::Poll)),
-            Step::Pausing { until, .. } => Some((*until, LeaseTimer::Takeover)),
+            Step::Pausing(pause) => {
+                Some((pause.until, LeaseTimer::Takeover).min((self.next_look_at(), LeaseTimer::Poll)))
+            }
             Step::Writing { cut_off_at, .. } => Some((*cut_off_at, LeaseTimer::TryCutOff)),
             Step::Surveying { .. } | Step::Over => None,
         }
@@ -179,15 +231,25 @@ impl Candidate {
         self.pen
     }
 
+    /// The next read, if nothing is to be proven by it.
+    fn next_look_at(&self) -> Instant {
+        self.reads.last().map_or(self.poll_at, |newest| newest.cut_off_at)
+    }
+
     fn next_read_at(&self) -> Instant {
-        if let Some(newest) = self.reads.last() {
-            return newest.cut_off_at;
+        let look_at = self.next_look_at();
+        if !self.reads.is_empty() {
+            return look_at;
         }
-        let provable_at = self.seen.as_ref().map_or(Instant::MAX, |seen| {
-            let left = seen.provable_at().saturating_since(self.now.slow);
-            self.now.instant.saturating_add(left)
-        });
-        self.poll_at.min(provable_at)
+        // Once a read was sent after the wait, the next one is an ordinary poll: in the back-off of a
+        // failed takeover an expired lease would else be read without a pause.
+        match &self.seen {
+            Some(seen) if !seen.is_proven_by_read_sent_at(self.read_sent_at) => {
+                let left = seen.provable_at().saturating_since(self.now.slow);
+                look_at.min(self.now.instant.saturating_add(left))
+            }
+            Some(_) | None => look_at,
+        }
     }
 
     fn on_time(&mut self, look: Look) {
@@ -197,14 +259,19 @@ impl Candidate {
                     if self.stopping && !self.reads.is_empty() {
                         self.finish(CandidateOutput::Stopped);
                     } else {
+                        if !self.reads.is_empty() {
+                            self.retake_ended_unread();
+                        }
                         self.send_read(look);
                     }
                 }
             }
-            Step::Pausing { until, target } => {
-                if look.now.instant >= *until {
-                    let target = target.clone();
+            Step::Pausing(pause) => {
+                if look.now.instant >= pause.until {
+                    let target = pause.target.clone();
                     self.write(look, target);
+                } else if look.now.instant >= self.next_look_at() {
+                    self.send_read(look);
                 }
             }
             Step::Writing { cut_off_at, .. } => {
@@ -218,6 +285,7 @@ impl Candidate {
 
     fn send_read(&mut self, look: Look) {
         let request = self.pen.request();
+        self.read_sent_at = look.now.slow;
         if self.reads.len() == MOST_READS {
             self.reads.remove(0);
         }
@@ -241,9 +309,18 @@ impl Candidate {
         let Some(read) = self.reads.iter().find(|read| read.request == request).copied() else {
             return;
         };
+        let pause = self.take_pause();
         // Whatever another read shows would be older than what the next one will.
-        self.watch_again_after(look, POLL_INTERVAL);
+        self.watch_again_after(look, self.pace.poll_interval);
         match outcome {
+            ReadOutcome::Found { version, .. }
+                if pause.as_ref().is_some_and(|it| it.is_on(Some(&version))) =>
+            {
+                self.step = Step::Pausing(pause.expect("there is one"));
+            }
+            ReadOutcome::Missing if pause.as_ref().is_some_and(|it| it.is_on(None)) => {
+                self.step = Step::Pausing(pause.expect("there is one"));
+            }
             ReadOutcome::Found { version, body, stamp_ms } => {
                 match LeaseRecord::decode(&body, self.pen.node_id()) {
                     Ok(record) => self.found(look, read.sent_at, record, version, stamp_ms),
@@ -252,10 +329,14 @@ impl Candidate {
             }
             ReadOutcome::Missing => self.found_missing(look, read.sent_at),
             ReadOutcome::Transient { retry_after_ms } => {
-                let wait = Duration::from_millis(retry_after_ms.unwrap_or(0)).max(POLL_INTERVAL);
+                let wait = Duration::from_millis(retry_after_ms.unwrap_or(0)).max(self.pace.poll_interval);
                 self.watch_again_after(look, wait);
-                if self.stopping {
+                if let Some(pause) = pause {
+                    self.step = Step::Pausing(pause);
+                } else if self.stopping {
                     self.finish(CandidateOutput::Stopped);
+                } else {
+                    self.retake_ended_unread();
                 }
             }
             ReadOutcome::Permanent => self.fail(StopReason::StoragePermanent),
@@ -285,8 +366,10 @@ impl Candidate {
             return;
         }
         self.notice_lost_race(&version);
+        self.tell_record(&record);
         let target = Target::after(&record, &version);
-        if record.state == LeaseState::Free {
+        // Of one's own that is over: no wait for an expiry (D-37).
+        if record.state == LeaseState::Free || self.own_ended.contains(&record) {
             self.seen = None;
             self.take_after_jitter(look, target);
             return;
@@ -305,9 +388,13 @@ impl Candidate {
             Some(seen) if seen.is_of(&sight) => {
                 if seen.is_proven_by_read_sent_at(read_sent_at) {
                     self.take_after_jitter(look, target);
+                } else {
+                    self.retake_ended_held(record.holder);
                 }
             }
             Some(_) | None => {
+                self.retake_ended_held(record.holder);
+                self.available = None;
                 let changed = !first;
                 if self.config.fail_if_held && (changed || stamps.is_some()) {
                     self.fail(StopReason::LeaseHeld);
@@ -334,83 +421,10 @@ impl Candidate {
             self.unreadable = Some(reason.clone());
             self.tell(CandidateEvent::WaitingForUnreadable(reason));
         }
-    }
-
-    fn found_missing(&mut self, look: Look, read_sent_at: SlowInstant) {
-        self.unreadable = None;
-        self.tries.keep_base(None);
-        if self.stopping {
-            self.finish(CandidateOutput::Stopped);
-            return;
-        }
-        let known = self.seen.as_ref().filter(|seen| seen.is_of(&Sight::Missing));
-        if known.is_some_and(|seen| !seen.is_proven_by_read_sent_at(read_sent_at)) {
-            return;
-        }
-        let request = self.pen.request();
-        self.step = Step::Surveying { request, read_sent_at, read_at: look.now.slow };
-        self.outputs.push_back(CandidateOutput::Survey { request });
-    }
-
-    fn surveyed(&mut self, look: Look, request: RequestId, survey: Option<Survey>) {
-        let Step::Surveying { request: expected, read_sent_at, read_at } = self.step else {
-            return;
-        };
-        if request != expected {
-            return;
-        }
-        self.watch_again_after(look, POLL_INTERVAL);
-        let Some(survey) = survey else {
-            return;
-        };
-        let highest_epoch = survey.highest_epoch.max(self.highest_epoch_seen);
-        let carried = Carried { trimmed_below: survey.newest_manifest, log_end: Position(0) };
-        if !survey.anything && highest_epoch == Epoch(0) {
-            let target = Target { base: None, epoch: Epoch(1), carried };
-            self.take(look, target);
-            return;
-        }
-        let target = Target { base: None, epoch: Epoch(highest_epoch.0 + EPOCH_GAP), carried };
-        if self.config.lock_held {
-            self.take(look, target);
-            return;
-        }
-        let duration = self.duration_of_missing(survey);
-        if let Some(seen) = self.seen.as_mut().filter(|it| it.is_of(&Sight::Missing)) {
-            seen.set_duration(duration);
-            if seen.is_proven_by_read_sent_at(read_sent_at) {
-                self.take_after_jitter(look, target);
-            }
-            return;
-        }
-        if self.config.fail_if_held && self.seen_before {
-            self.fail(StopReason::LeaseHeld);
-            return;
-        }
-        self.seen_before = true;
-        self.seen = Some(Expiry::first_seen(Sight::Missing, duration, read_at));
-        self.tell(CandidateEvent::WaitingForMissing { longest_wait_ms: millis(duration.takeover()) });
-    }
-
-    /// Like a held lease with the duration that the newest fence records (D-49).
-    fn duration_of_missing(&self, survey: Survey) -> LeaseDuration {
-        let unknown = LeaseDuration::from_millis(millis(UNKNOWN_DURATION))
-            .expect("the longest advised duration is legal");
-        survey
-            .fence_duration_ms
-            .and_then(LeaseDuration::from_millis)
-            .unwrap_or_else(|| self.pen.duration().max(unknown))
+        self.retake_ended(UnknownHolder::LeaseUnreadable);
     }
 
     // --- taking it ---
-
-    fn take_after_jitter(&mut self, look: Look, target: Target) {
-        if !self.may_take(look, &target) {
-            return;
-        }
-        let jitter = Duration::from_micros(self.rng.up_to(crate::time::micros(LONGEST_JITTER)));
-        self.step = Step::Pausing { until: look.now.instant.saturating_add(jitter), target };
-    }
 
     fn take(&mut self, look: Look, target: Target) {
         if self.may_take(look, &target) {
@@ -421,10 +435,15 @@ impl Candidate {
     /// A takeover that failed is tried again after a while (HA-62); one that was refused although
     /// nothing changed, at the next poll (D-9). Any change of the lease ends both.
     fn may_take(&mut self, look: Look, target: &Target) -> bool {
+        if self.is_holding_off {
+            return false;
+        }
         if self.refused_on.take().as_ref() == Some(&target.base) {
+            self.retake_ended(UnknownHolder::TakeBackRefused);
             return false;
         }
         if self.failed_on.as_ref() == Some(&target.base) {
+            self.retake_ended(UnknownHolder::TakeBackUnanswered);
             return look.now.instant >= self.not_before;
         }
         self.failed_on = None;
@@ -511,6 +530,38 @@ impl Candidate {
             self.refused_on = None;
             self.tell(CandidateEvent::LostRace);
         }
+    }
+
+    /// Every record once: a follower reads its bounds, a step down who holds the lease.
+    fn tell_record(&mut self, record: &LeaseRecord) {
+        if self.told != Some(record.nonce) {
+            self.told = Some(record.nonce);
+            self.outputs.push_back(CandidateOutput::Seen(record.clone()));
+        }
+    }
+
+    fn retake_ended(&mut self, detail: UnknownHolder) {
+        if core::mem::take(&mut self.is_retaking) {
+            self.outputs.push_back(CandidateOutput::RetakeFailed(detail));
+        }
+    }
+
+    /// The lease is held: by another, which `Seen` has told, or in this process's name by a write that it
+    /// never made.
+    fn retake_ended_held(&mut self, holder: ProcessId) {
+        if holder == self.pen.process_id() {
+            self.retake_ended(UnknownHolder::UnknownOwnWrite);
+        }
+        self.is_retaking = false;
+    }
+
+    /// A read failed, or was given up: before the write, or after one that was not answered.
+    fn retake_ended_unread(&mut self) {
+        self.retake_ended(if self.failed_on.is_some() || self.refused_on.is_some() {
+            UnknownHolder::TakeBackUnanswered
+        } else {
+            UnknownHolder::LeaseUnread
+        });
     }
 
     fn tell(&mut self, event: CandidateEvent) {
