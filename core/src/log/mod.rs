@@ -3,6 +3,8 @@
 mod appender;
 pub(crate) mod ask;
 mod entry;
+#[cfg(test)]
+pub(crate) mod hand_made;
 mod outbox;
 pub(crate) mod reader;
 mod startup;

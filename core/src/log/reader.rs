@@ -5,11 +5,13 @@
 
 use alloc::vec::Vec;
 use core::mem;
+use core::time::Duration;
 
 use minicbor::{Decode, Encode};
 
 use super::ask::Ask;
 use super::entry::{Entry, EntryBody, EntryError, LogEnd};
+use crate::backoff::Backoff;
 use crate::engine::Change;
 use crate::ids::{Blob, Epoch, Name, Position, ProcessId, RequestId};
 use crate::rng::Rng;
@@ -263,6 +265,11 @@ impl Ranges {
     /// Reads at that time.
     pub(crate) const fn read(at: Instant) -> Self {
         Self::Reading { ask: Ask::new(at), again: false }
+    }
+
+    /// Reads at that time, asking anew without an answer after `cut_off`.
+    pub(crate) const fn poll_at(at: Instant, cut_off: Duration) -> Self {
+        Self::Reading { ask: Ask::with(at, cut_off, Backoff::lease()), again: false }
     }
 
     /// Looks behind a missing entry.

@@ -299,4 +299,3 @@ impl fmt::Display for ManifestError {
 }
 
 impl core::error::Error for ManifestError {}
-

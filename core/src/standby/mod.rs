@@ -4,9 +4,12 @@
 //! replay when it takes over (HA-42). `node` decides when to follow; the data plane follows.
 
 mod config;
+mod follower;
+mod follower_io;
 mod state;
 
 pub use config::{HoldOffTooShort, StandbyConfig, StandbyMode, StandbyTimes};
+pub use follower::{Follower, FollowerInput, FollowerOptions, FollowerOutput, HOLE_PATIENCE, RestartReason};
 pub use state::{FollowerReport, FollowerState};
 
 #[cfg(test)]

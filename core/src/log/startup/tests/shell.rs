@@ -1,6 +1,5 @@
-//! A log made by hand, and a shell that answers from it.
+//! A shell that answers from a log made by hand.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Place;
 use std::vec;
 use std::vec::Vec;
@@ -9,73 +8,8 @@ use core::time::Duration;
 
 use super::super::*;
 use crate::engine::Change;
-use crate::ids::{Epoch, Name, ProcessId};
-use crate::log::entry::Origin;
+pub(super) use crate::log::hand_made::*;
 use crate::store::WriteOutcome;
-
-pub(super) const NODE: &str = "orders";
-pub(super) const OWN: (u64, u128) = (5, 50);
-
-pub(super) fn origin((epoch, process): (u64, u128)) -> Origin {
-    Origin { node_id: Name::new(NODE), process_id: ProcessId(process), epoch: Epoch(epoch) }
-}
-
-pub(super) fn changes(key: u64) -> Vec<Change> {
-    vec![Change { key: key.to_be_bytes().to_vec(), value: None }]
-}
-
-pub(super) fn fence(lease_duration_ms: u64) -> EntryBody {
-    EntryBody::Fence { lease_duration_ms }
-}
-
-/// A log in memory, made by hand.
-#[derive(Clone, Default)]
-pub(super) struct Log {
-    pub(super) entries: BTreeMap<u64, Blob>,
-    pub(super) end: LogEnd,
-}
-
-impl Log {
-    /// Appends an entry whose time is its position in milliseconds.
-    pub(super) fn push(&mut self, writer: (u64, u128), body: EntryBody) -> &mut Self {
-        let position = self.end.position.next();
-        let entry = Entry {
-            origin: origin(writer),
-            position,
-            nonce: 1,
-            time: Timestamp::from_millis(position.0),
-            previous: self.end.chain,
-            body,
-        };
-        let (bytes, chain) = entry.encode();
-        self.entries.insert(position.0, bytes);
-        self.end = LogEnd { position, chain };
-        self
-    }
-
-    /// A fence and so many entries of one epoch. Each entry changes the key of its position.
-    pub(super) fn epoch(&mut self, writer: (u64, u128), entries: u64) -> &mut Self {
-        self.push(writer, fence(30_000));
-        for _ in 0..entries {
-            let position = self.end.position.next().0;
-            self.push(writer, EntryBody::Changes(changes(position)));
-        }
-        self
-    }
-
-    pub(super) fn end_at(&self, position: u64) -> LogEnd {
-        let bytes = &self.entries[&position];
-        let (_, chain) = Entry::decode(bytes, NODE).expect("made above");
-        LogEnd { position: Position(position), chain }
-    }
-}
-
-/// Two epochs: fences at 1 and 4, changes at 2, 3, 5, 6.
-pub(super) fn two_epochs() -> Log {
-    let mut log = Log::default();
-    log.epoch((1, 10), 2).epoch((2, 20), 2);
-    log
-}
 
 pub(super) fn now_ms(millis: u64) -> Now {
     Now {
