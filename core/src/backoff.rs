@@ -6,7 +6,7 @@ use crate::rng::Rng;
 use crate::time::micros;
 
 /// Doubles from a first to a longest wait; each wait is drawn uniformly from the upper half.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Hash, Debug, PartialEq, Eq)]
 pub struct Backoff {
     first: Duration,
     longest: Duration,

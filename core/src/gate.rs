@@ -46,7 +46,7 @@ impl WallOffset {
 }
 
 /// What `node` tells the gate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum GateOrder {
     /// Open until a deadline that only moves forward, as long as the wall clock does not jump.
     #[n(0)]

@@ -30,6 +30,8 @@ pub mod gate;
 pub mod ids;
 pub mod lease;
 pub mod log;
+#[cfg(feature = "exhaustive")]
+pub mod names;
 pub mod node;
 pub mod rng;
 pub mod snapshot;

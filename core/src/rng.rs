@@ -4,7 +4,7 @@
 //! a named stream of the run's root seed. It is no source of secrets.
 
 /// `SplitMix64`: one multiplication chain per draw, every seed is good, and the whole state is a `u64`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Hash, Debug, PartialEq, Eq)]
 pub struct Rng(u64);
 
 impl Rng {

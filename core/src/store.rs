@@ -12,7 +12,7 @@ use crate::ids::Blob;
 pub struct Version(#[n(0)] pub Blob);
 
 /// How a conditional write ended.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum WriteOutcome {
     /// It landed and the object now has this version.
     #[n(0)]
@@ -43,7 +43,7 @@ pub enum WriteOutcome {
 }
 
 /// How a read ended. Body, version and stamp come from one response (D-50).
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum ReadOutcome {
     /// The object is there.
     #[n(0)]

@@ -29,7 +29,7 @@ pub struct SlowInstant(#[n(0)] u64);
 pub struct Timestamp(#[n(0)] u64);
 
 /// The clock readings that come with every input. All were taken at the same look.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Encode, Decode)]
 pub struct Now {
     /// What a lease holder believes (D-1).
     #[n(0)]

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::wildcard_enum_match_arm, reason = "an invariant looks at what concerns it")]
 
+pub mod exhaustive;
 pub mod invariants;
 pub mod runner;
 

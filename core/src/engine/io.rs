@@ -271,7 +271,7 @@ pub enum AttemptOutcome {
 }
 
 /// One change of the local store. None deletes.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub struct Change {
     /// The key.
     #[cbor(n(0), with = "minicbor::bytes")]

@@ -1,6 +1,9 @@
 //! How a candidate learns that a lease it does not hold has expired (D-2). Wall clocks of two machines
 //! are never compared.
 
+#[cfg(feature = "exhaustive")]
+mod names;
+
 use core::time::Duration;
 
 use super::LeaseDuration;
@@ -16,7 +19,7 @@ const STORE_CLOCKS_SLACK: Duration = Duration::from_secs(60);
 
 /// What one state of the lease object looks like from outside. Version and nonce both count: a store
 /// could hash the content, an operator could copy it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Sight {
     /// There is none (D-49).
     Missing,
@@ -33,7 +36,7 @@ pub(super) enum Sight {
 ///
 /// Only a read that was *sent* after the wait counts. A candidate that was frozen meanwhile therefore
 /// reads again before it concludes anything.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Expiry {
     sight: Sight,
     since: SlowInstant,

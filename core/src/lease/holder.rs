@@ -7,6 +7,9 @@
 //!                                  that landed although its answer was lost or late, and adopts it
 //! ```
 
+#[cfg(feature = "exhaustive")]
+mod names;
+
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -26,7 +29,7 @@ use crate::store::{ReadOutcome, Version, WriteOutcome};
 use crate::time::Instant;
 
 /// Something worth telling people about a holder.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum HolderEvent {
     /// A renewal landed.
     #[n(0)]
@@ -58,7 +61,7 @@ pub enum HolderEvent {
 }
 
 /// What a holder wants.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum HolderOutput {
     /// Do this with the lease object, and report how it ended.
     #[n(0)]
@@ -99,7 +102,7 @@ pub enum HolderOutput {
 
 /// The process that holds the lease. [`LeaseInput`] in, [`HolderOutput`] out, until `Lost`; the module
 /// shows the loop.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Holder {
     pen: Pen,
     rng: Rng,
@@ -120,7 +123,7 @@ pub struct Holder {
     outputs: VecDeque<HolderOutput>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Step {
     /// Until D/3 of the period has passed.
     Resting,

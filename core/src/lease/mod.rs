@@ -51,7 +51,7 @@ use crate::time::Now;
 
 /// What comes with every input: clock readings, and 64 fresh bits from the operating system (in the
 /// simulator: from a named stream) for the nonce of a write that this input may cause (D-50).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Encode, Decode)]
 pub struct Look {
     /// All clocks, read just now.
     #[n(0)]
@@ -63,7 +63,7 @@ pub struct Look {
 
 /// What to do with the lease object. Conditions are the store's own: nothing here is checked first and
 /// written later.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum LeaseOperation {
     /// Read it: body, version and stamp from one response (D-50).
     #[n(0)]

@@ -1,5 +1,8 @@
 //! What a process needs to write the lease, and what it has written.
 
+#[cfg(feature = "exhaustive")]
+mod names;
+
 use alloc::vec::Vec;
 
 use minicbor::{Decode, Encode};
@@ -11,8 +14,9 @@ use crate::store::Version;
 use crate::time::Instant;
 
 /// The identity and the counters of a process that writes the lease. There is one per process; it moves
-/// from machine to machine, so that no request id and no nonce ever repeats.
-#[derive(Debug, PartialEq, Eq)]
+/// from machine to machine, so that no request id and no nonce ever repeats. Only a checker clones it, with
+/// the whole process.
+#[derive(Clone, Hash, Debug, PartialEq, Eq)]
 pub struct Pen {
     node_id: Name,
     process_id: ProcessId,
@@ -82,7 +86,7 @@ impl Pen {
 }
 
 /// What every lease write carries on (D-12).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Carried {
     pub(super) trimmed_below: Position,
     pub(super) log_end: Position,
@@ -95,7 +99,7 @@ impl Carried {
 }
 
 /// One write that was sent and may have landed, may land, or never will (D-8).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Try {
     pub(super) request: RequestId,
     pub(super) record: LeaseRecord,
@@ -116,7 +120,7 @@ impl Try {
 
 /// The tries that may still land. All of them are conditional on a version, so at most one of those with
 /// the newest base can; the rest are dead.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Tries(Vec<Try>);
 
 impl Tries {
@@ -158,7 +162,7 @@ impl Tries {
 }
 
 /// The lease as its holder knows it: what stands there, and from when its period counts.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub struct Tenure {
     /// What stands in the lease.
     #[n(0)]

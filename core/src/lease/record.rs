@@ -44,7 +44,7 @@ pub enum LeaseState {
 }
 
 /// The lease: one object per node id, compared and swapped, never deleted (D-12).
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub struct LeaseRecord {
     /// The node.
     #[n(0)]
@@ -73,7 +73,7 @@ pub struct LeaseRecord {
 }
 
 /// Why bytes are not a lease that this process can judge. Such an object is never overwritten (D-49).
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum Unreadable {
     /// The bytes are no lease, or their checksum does not fit, or a field is out of its range.
     #[n(0)]

@@ -4,6 +4,9 @@
 //! has the same condition: whichever lands first, the other never does. If it was the renewal, reading
 //! finds it, and the release is built on it. No renewal starts after a release, so that happens once.
 
+#[cfg(feature = "exhaustive")]
+mod names;
+
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -21,7 +24,7 @@ use crate::store::{ReadOutcome, Version, WriteOutcome};
 use crate::time::Instant;
 
 /// How a release ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum ReleaseOutcome {
     /// The lease is known to be free of this process.
     #[n(0)]
@@ -45,7 +48,7 @@ pub enum ReleaseOutcome {
 }
 
 /// What a release wants.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum ReleaseOutput {
     /// Do this with the lease object, and report how it ended.
     #[n(0)]
@@ -64,7 +67,7 @@ pub enum ReleaseOutput {
 
 /// A process that gives the lease back. [`LeaseInput`] in, [`ReleaseOutput`] out, until `Ended`; the
 /// module shows the loop.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Release {
     pen: Pen,
     rng: Rng,
@@ -81,7 +84,7 @@ pub struct Release {
     outputs: VecDeque<ReleaseOutput>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Step {
     Trying { request: RequestId, cut_off_at: Instant },
     BackingOff { until: Instant },

@@ -49,7 +49,7 @@ pub enum AppenderInput {
 }
 
 /// What the appender wants.
-#[derive(Clone, PartialEq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum AppenderOutput {
     /// Create the entry at this position if it is absent, durably. One is in flight at a time (D-10).
     #[n(0)]
@@ -104,7 +104,7 @@ pub struct TooLarge {
 /// handle(now, input)             the store answered
 /// handle_timeout(now)            poll_timeout() is reached
 /// ```
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Appender {
     origin: Origin,
     /// The last accepted entry.
@@ -118,7 +118,7 @@ pub struct Appender {
     failed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Writing {
     write: EntryWrite,
     /// The end of the log once it is accepted.
@@ -126,7 +126,7 @@ struct Writing {
     changes: Vec<Change>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Gathered {
     time: Timestamp,
     changes: Vec<Change>,

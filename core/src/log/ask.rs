@@ -12,14 +12,14 @@ use crate::time::Instant;
 pub(crate) const CUT_OFF: Duration = Duration::from_secs(10);
 
 /// Reading has no limit of its own: it goes on for as long as the lease is held (lesson C8).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Ask {
     state: State,
     backoff: Backoff,
     cut_off: Duration,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum State {
     Due(Instant),
     Sent { request: RequestId, cut_off: Instant },

@@ -40,7 +40,7 @@ const CHANGE_OVERHEAD_BYTES: usize = 12;
 pub struct Chain(#[cbor(n(0), with = "minicbor::bytes")] pub [u8; 32]);
 
 /// The end of a log: its last position and that entry's checksum. Position 0 and a zero chain: empty.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Encode, Decode)]
 pub struct LogEnd {
     /// The last entry.
     #[n(0)]
@@ -51,7 +51,7 @@ pub struct LogEnd {
 }
 
 /// Who writes: the same for all entries of an epoch.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub struct Origin {
     /// The node.
     #[n(0)]
@@ -124,7 +124,7 @@ impl EntryKind {
 }
 
 /// Why bytes are not an entry that can be used.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum EntryError {
     /// The bytes are not an entry, or their checksum does not fit.
     #[n(0)]

@@ -68,7 +68,7 @@ pub enum ListOutcome {
 }
 
 /// Why a local store cannot be used (D-43).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 #[cbor(index_only)]
 pub enum DiscardReason {
     /// Entries that it lacks were trimmed.
@@ -83,7 +83,7 @@ pub enum DiscardReason {
 }
 
 /// Where reading stands, and whether what is read belongs there.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Reader {
     node_id: Name,
     /// The epoch that starts, above everything in the log; `None`: whoever writes is followed.
@@ -98,7 +98,7 @@ pub(crate) struct Reader {
 }
 
 /// The changes of entries that follow one another.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Batch {
     /// The first entry.
     pub(crate) first: Position,
@@ -229,7 +229,7 @@ impl Reader {
 }
 
 /// Asks for ranges of entries, and for what stands behind a missing one.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Ranges {
     /// Of entries; `again` after a listing showed something behind a missing one.
     Reading { ask: Ask, again: bool },

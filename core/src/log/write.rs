@@ -51,7 +51,7 @@ pub(super) enum Progress {
 }
 
 /// One entry on its way.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct EntryWrite {
     position: Position,
     entry: Blob,
@@ -62,7 +62,7 @@ pub(super) struct EntryWrite {
     writes: Vec<RequestId>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Phase {
     /// `send` is due at `at`.
     Due { send: Kind, at: Instant },
@@ -70,7 +70,7 @@ enum Phase {
     Sent { kind: Kind, request: RequestId, cut_off: Instant },
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Kind {
     Write,
     Read,

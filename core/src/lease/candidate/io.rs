@@ -11,7 +11,7 @@ use crate::standby::StandbyConfig;
 use crate::stop::StopReason;
 
 /// What a candidate may do without waiting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct CandidateConfig {
     /// `lease.failIfHeld` (HA-39, D-36).
     pub fail_if_held: bool,
@@ -24,7 +24,7 @@ pub struct CandidateConfig {
 }
 
 /// How a candidate stands by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pace {
     /// How often it looks at a lease that it cannot take (D-13, HA-43).
     pub poll_interval: Duration,
@@ -58,7 +58,7 @@ impl Default for Pace {
 }
 
 /// What lies beside a missing lease (D-49).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Encode, Decode)]
 pub struct Survey {
     /// Whether there is any log entry or snapshot.
     #[n(0)]
@@ -75,7 +75,7 @@ pub struct Survey {
 }
 
 /// Something worth telling people about a candidate.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum CandidateEvent {
     /// It waits for a lease that another process holds.
     #[n(0)]
@@ -113,7 +113,7 @@ pub enum CandidateEvent {
 }
 
 /// What a candidate wants.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum CandidateOutput {
     /// Do this with the lease object, and report how it ended.
     #[n(0)]

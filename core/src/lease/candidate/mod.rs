@@ -3,6 +3,8 @@
 
 mod io;
 mod missing;
+#[cfg(feature = "exhaustive")]
+mod names;
 mod pause;
 
 use alloc::collections::VecDeque;
@@ -30,7 +32,7 @@ const MOST_TRIES: usize = 32;
 
 /// A process that wants the lease. [`LeaseInput`] in, [`CandidateOutput`] out, until `Acquired`,
 /// `Stopped` or `Failed`; the module shows the loop.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Candidate {
     pen: Pen,
     config: CandidateConfig,
@@ -70,14 +72,14 @@ pub struct Candidate {
     outputs: VecDeque<CandidateOutput>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct PendingRead {
     request: RequestId,
     sent_at: SlowInstant,
     cut_off_at: Instant,
 }
 
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Step {
     /// A read is under way, or the next one is planned.
     Watching,
@@ -92,7 +94,7 @@ enum Step {
 }
 
 /// What an acquisition builds on: exactly the state that was judged.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Target {
     base: Option<Version>,
     epoch: Epoch,

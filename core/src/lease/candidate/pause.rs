@@ -18,7 +18,7 @@ use crate::time::Instant;
 const LONGEST_JITTER: Duration = Duration::from_millis(50);
 
 /// The write comes at `until`, unless the lease changes before.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Pause {
     pub(super) until: Instant,
     pub(super) target: Target,

@@ -13,7 +13,7 @@ use crate::store::WriteOutcome;
 use crate::time::Timestamp;
 
 /// What is known when a process has just taken the lease.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub struct StartupOptions {
     /// Who this is, at the epoch just taken.
     #[n(0)]
@@ -99,7 +99,7 @@ pub enum StartupInput {
 }
 
 /// What the shell must do.
-#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Encode, Decode)]
 pub enum StartupOutput {
     /// Read entries one after another, until one is missing or the range is full: at most so many
     /// entries, and at most so many bytes but always one entry.

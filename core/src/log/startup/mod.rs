@@ -45,7 +45,7 @@ const REPLACEMENTS: u32 = 16;
 /// ```
 ///
 /// It is over after `Ready`, `EpochBehind` or `Failed`.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Startup {
     options: StartupOptions,
     now: Now,
@@ -63,7 +63,7 @@ pub struct Startup {
     outputs: VecDeque<StartupOutput>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Phase {
     /// To the end of the log.
     Reading(Ranges),
