@@ -55,7 +55,8 @@ impl Hasher for Lanes {
 
     fn write_u64(&mut self, value: u64) {
         self.first = fold(self.first ^ value, FIRST).wrapping_add(THIRD);
-        self.second = fold(self.second.rotate_left(23) ^ value.wrapping_add(THIRD), SECOND).wrapping_add(FIRST);
+        self.second =
+            fold(self.second.rotate_left(23) ^ value.wrapping_add(THIRD), SECOND).wrapping_add(FIRST);
     }
 }
 

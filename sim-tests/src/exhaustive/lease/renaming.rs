@@ -69,7 +69,11 @@ pub(super) struct Renaming {
 
 impl Renaming {
     pub(super) fn new(now: Instant, bounds: &Bounds, processes: Vec<ProcessId>) -> Self {
-        let longest_read = if bounds.slow_reads { Duration::from_secs(1) + Duration::from_micros(bounds.tick) } else { Duration::ZERO };
+        let longest_read = if bounds.slow_reads {
+            Duration::from_secs(1) + Duration::from_micros(bounds.tick)
+        } else {
+            Duration::ZERO
+        };
         Self {
             walk: Walk::Look,
             process: 0,
@@ -168,7 +172,8 @@ impl Names for Renaming {
     }
 
     fn may_be_seen(&self, record: &LeaseRecord, request: Option<RequestId>) -> bool {
-        self.walk == Walk::Look || self.alive.contains(&record.nonce)
+        self.walk == Walk::Look
+            || self.alive.contains(&record.nonce)
             || request.is_some_and(|request| self.may_be_answered(request))
     }
 
@@ -251,7 +256,8 @@ impl Names for Renaming {
             }
             Walk::Rewrite => {
                 *epoch = Epoch(if *epoch < self.epoch {
-                    let above = self.older_epochs.len() - self.older_epochs.partition_point(|it| *it < epoch.0);
+                    let above =
+                        self.older_epochs.len() - self.older_epochs.partition_point(|it| *it < epoch.0);
                     EPOCH - u64::try_from(above).expect("few")
                 } else {
                     EPOCH + (epoch.0 - self.epoch.0)

@@ -6,8 +6,8 @@ use std::time::Duration;
 use dexzd_core::ids::{Epoch, Name, Position, ProcessId, RequestId};
 use dexzd_core::lease::{
     Candidate, CandidateConfig, CandidateOutput, Holder, HolderEvent, HolderOutput, LeaseDuration,
-    LeaseInput, LeaseOperation, LeaseRecord, LeaseState, Look, Nonce, Pen, Release, ReleaseOutput,
-    SHORTEST, Survey, Tenure,
+    LeaseInput, LeaseOperation, LeaseRecord, LeaseState, Look, Nonce, Pen, Release, ReleaseOutput, SHORTEST,
+    Survey, Tenure,
 };
 use dexzd_core::names::{Named, Names};
 use dexzd_core::rng::Rng;
@@ -118,7 +118,10 @@ enum Role {
     Candidate(Candidate),
     Holder(Holder),
     /// `returns`: it competes again after its hold-off, else it ends.
-    Release { release: Release, returns: bool },
+    Release {
+        release: Release,
+        returns: bool,
+    },
     /// In the middle of a change of roles.
     None,
 }
@@ -160,8 +163,7 @@ impl World {
     // --- what may happen ---
 
     pub(super) fn events(&self, bounds: &Bounds, events: &mut Vec<Event>) {
-        let draws: &[Draw] =
-            if bounds.jitter { &[Draw::Shortest, Draw::Longest] } else { &[Draw::Shortest] };
+        let draws: &[Draw] = if bounds.jitter { &[Draw::Shortest, Draw::Longest] } else { &[Draw::Shortest] };
         let mut any_due = false;
         for (index, process) in self.processes.iter().enumerate() {
             // Ticks of two processes change nothing for one another: one order is enough.
@@ -236,16 +238,19 @@ impl World {
                 self.note(|_| format!("P{process} is told that its {} failed", what.name()));
                 self.requests[index].told = true;
                 self.draw(process, draw);
-                self.tell(process, match what {
-                    What::Read => LeaseInput::Read {
-                        request: id,
-                        outcome: ReadOutcome::Transient { retry_after_ms: None },
+                self.tell(
+                    process,
+                    match what {
+                        What::Read => LeaseInput::Read {
+                            request: id,
+                            outcome: ReadOutcome::Transient { retry_after_ms: None },
+                        },
+                        What::Write { .. } => LeaseInput::Written {
+                            request: id,
+                            outcome: WriteOutcome::Transient { retry_after_ms: None },
+                        },
                     },
-                    What::Write { .. } => LeaseInput::Written {
-                        request: id,
-                        outcome: WriteOutcome::Transient { retry_after_ms: None },
-                    },
-                });
+                );
             }
             Event::Crash(process) => {
                 self.note(|_| format!("P{process} crashes and is started again"));
@@ -276,7 +281,8 @@ impl World {
         if self.wrong.is_some() {
             return self.wrong.clone();
         }
-        let holders: Vec<_> = self.processes.iter().enumerate().filter(|(_, it)| it.is_valid(self.now)).collect();
+        let holders: Vec<_> =
+            self.processes.iter().enumerate().filter(|(_, it)| it.is_valid(self.now)).collect();
         (holders.len() > 1).then(|| {
             let names = holders.iter().map(|(index, process)| {
                 let left = process.open_until.saturating_since(self.now).as_millis();
@@ -355,9 +361,8 @@ impl World {
             self.requests.retain(|it| it.what != What::Read);
         }
         let due = self.processes.iter().filter_map(Process::due).min();
-        let ahead = due.map_or(0, |at| {
-            u64::try_from(at.saturating_since(self.now).as_micros()).expect("a short run")
-        });
+        let ahead = due
+            .map_or(0, |at| u64::try_from(at.saturating_since(self.now).as_micros()).expect("a short run"));
         let ticks = ahead.div_ceil(bounds.tick).max(1);
         self.now = Instant::from_micros(self.now.as_micros() + ticks * bounds.tick);
         self.note(|this| format!("--- {}", seconds(this.now)));
@@ -702,7 +707,8 @@ fn node() -> Name {
 }
 
 pub(super) fn duration() -> LeaseDuration {
-    LeaseDuration::from_millis(u64::try_from(SHORTEST.as_millis()).expect("short")).expect("the shortest is legal")
+    LeaseDuration::from_millis(u64::try_from(SHORTEST.as_millis()).expect("short"))
+        .expect("the shortest is legal")
 }
 
 /// A seed whose first draw is the longest, within a millionth.
