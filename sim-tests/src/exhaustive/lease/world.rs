@@ -545,7 +545,7 @@ impl World {
     fn note(&mut self, line: impl FnOnce(&Self) -> String) {
         if self.story.is_some() {
             let line = line(self);
-            self.story.as_mut().expect("looked at just above").push(line);
+            self.story.get_or_insert_default().push(line);
         }
     }
 
