@@ -195,7 +195,7 @@ mod tests {
         let found = search(&Numbers { forbidden: 99 }, 1_000);
         assert_eq!(found.end, End::Closed);
         // 0 and 2 to 20.
-        assert_eq!((found.states, found.beyond), (20, 3));
+        assert_eq!((found.states, found.beyond), (20, 5));
     }
 
     #[test]
