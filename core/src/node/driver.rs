@@ -23,6 +23,8 @@ pub(super) struct Driver {
     pub(super) survey: Survey,
     pub(super) exit: Option<(u8, StopReason)>,
     pub(super) watchdog: Option<Instant>,
+    /// When the lease writes were sent that are known to have landed.
+    pub(super) lease_written: Vec<Instant>,
     micros: u64,
     wall_jump_micros: u64,
     entropy: u64,
@@ -51,6 +53,7 @@ impl Driver {
             survey: Survey::default(),
             exit: None,
             watchdog: None,
+            lease_written: Vec::new(),
             micros: 0,
             wall_jump_micros: 0,
             entropy: 0,
@@ -191,6 +194,7 @@ impl Driver {
                     self.told.push(output);
                 }
                 Output::Watchdog { exit_at } => self.watchdog = exit_at,
+                Output::LeaseWritten { sent_at } => self.lease_written.push(sent_at),
                 Output::Event(event) => {
                     if let NodeEvent::RoleChanged { role, .. } = event {
                         self.roles.push(role);

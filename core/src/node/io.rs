@@ -175,6 +175,14 @@ pub enum Output {
         #[n(1)]
         answer: Result<AdminAnswer, AdminError>,
     },
+    /// A lease write of this tenure that was sent then is known to have landed: what was listed before may
+    /// be deleted (D-46). Only while it serves; at each renewal.
+    #[n(12)]
+    LeaseWritten {
+        /// By the holder's clock, when it was decided.
+        #[n(0)]
+        sent_at: Instant,
+    },
 }
 
 /// What the follower is told. `Output::OpenLog` ends it too: what it has applied is the local store that

@@ -485,6 +485,14 @@ fn d_053_and_d_030_what_the_data_plane_knows_rides_on_the_next_renewal() {
 }
 
 #[test]
+fn d_046_the_data_plane_is_told_when_each_landed_lease_write_was_sent() {
+    let mut driver = Driver::active();
+    driver.alive_until_ms(7_000);
+    let sent: std::vec::Vec<u64> = driver.lease_written.iter().map(|sent_at| sent_at.as_micros()).collect();
+    assert_eq!(sent, [3_333_333, 6_666_666]);
+}
+
+#[test]
 fn ha_013_each_process_in_turn_has_a_higher_epoch() {
     let mut store = Store::default();
     for epoch in 1..5 {

@@ -152,6 +152,10 @@ impl Node {
                 self.push(Output::Watchdog { exit_at: Some(until.saturating_add(WATCHDOG_GRACE)) });
                 if self.role.is_serving() {
                     self.push(Output::Gate(GateOrder::Open { until, offset }));
+                    if let Lease::Holder(holder) = &self.lease {
+                        let sent_at = holder.tenure().since;
+                        self.push(Output::LeaseWritten { sent_at });
+                    }
                 }
             }
             HolderOutput::Doubt => {

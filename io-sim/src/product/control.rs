@@ -176,6 +176,7 @@ impl ProductWorld {
             }
             Output::Gate(order) => self.order_gate(at, number, order),
             Output::Watchdog { exit_at } => self.set_watchdog(at, number, exit_at),
+            Output::LeaseWritten { .. } => {}
             Output::TrimmedBelow(_) => unreachable!("nobody trims here"),
             Output::Event(event) => self.trace.line(at, || format!("p{number} {event:?}")),
             Output::Follow(_) | Output::Admin { .. } => unreachable!("cold, and nobody administers it"),

@@ -105,6 +105,8 @@ impl ControlPlane {
             Output::Engine(order) => self.data.send(DataMessage::Order(order)),
             Output::Gate(order) => self.gate.borrow().order(order),
             Output::Watchdog { exit_at } => self.watchdog.set(exit_at),
+            // For a keeper of snapshots, which the folder store has none of yet.
+            Output::LeaseWritten { .. } => {}
             Output::TrimmedBelow(position) => self.log.send(LogMessage::TrimBelow { position }),
             Output::Event(event) => self.events.node(&event),
             Output::Follow(_) => unreachable!("only a hot standby follows, and this one is cold"),
