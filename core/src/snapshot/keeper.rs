@@ -260,6 +260,9 @@ impl Keeper {
                 if self.own.len() > KEPT {
                     self.own.pop_front();
                 }
+                if self.own.len() == KEPT {
+                    self.inherited = None;
+                }
                 let known = self.own.iter().map(|own| &own.manifest).chain(&self.inherited);
                 self.cleaning = Some(Cleaning::new(now, known));
             }
@@ -339,3 +342,7 @@ impl Keeper {
         self.desk.push(KeeperOutput::Failed(reason));
     }
 }
+
+#[cfg(test)]
+#[path = "keeper_tests.rs"]
+mod tests;

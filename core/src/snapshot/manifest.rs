@@ -299,3 +299,7 @@ impl fmt::Display for ManifestError {
 }
 
 impl core::error::Error for ManifestError {}
+
+#[cfg(test)]
+#[path = "manifest_tests.rs"]
+mod tests;

@@ -19,6 +19,8 @@
 mod bootstrap;
 mod cleaning;
 mod desk;
+#[cfg(test)]
+mod hand_made;
 mod io;
 mod keeper;
 mod making;
