@@ -153,6 +153,8 @@ pub enum LeaseTimer {
 }
 
 #[cfg(test)]
+mod candidate_standby_tests;
+#[cfg(test)]
 mod candidate_tests;
 #[cfg(test)]
 mod candidate_write_tests;
