@@ -331,10 +331,11 @@ fn ha_099_the_end_of_the_hold_off_is_not_held_up_by_a_read_that_hangs() {
     candidate.until_ms(5_000);
     let hanging = candidate.all_sent();
     assert_eq!(hanging.len(), 1);
+    candidate.until_ms(5_100);
     compete(&mut candidate);
     let read = candidate.serve_next();
-    assert_eq!(read.at_ms(), 5_000.0);
-    assert!(until_write(&mut candidate, 5_060).is_some());
+    assert_eq!(read.at_ms(), 5_100.0);
+    assert!(until_write(&mut candidate, 5_160).is_some());
 }
 
 #[test]

@@ -3,10 +3,13 @@
 
 use std::vec::Vec;
 
-use super::{Input, Node, NodeConfig, NodeEvent, Output, Role};
+use super::{
+    AdminAnswer, AdminCode, AdminError, AdminReason, AdminRequest, FollowOrder, Input, Node, NodeConfig,
+    NodeEvent, Output, Role,
+};
 use crate::engine::{NodeOrder, NodeReport};
 use crate::gate::{Gate, GateView};
-use crate::ids::{Epoch, RequestId};
+use crate::ids::{CallId, Epoch, Name, RequestId};
 use crate::lease::driver::{ME, Store, node, seconds};
 use crate::lease::{CandidateConfig, LeaseInput, LeaseOperation, Look, Survey};
 use crate::standby::StandbyConfig;
@@ -31,16 +34,29 @@ pub(super) struct Driver {
     told: Vec<Output>,
     roles: Vec<Role>,
     events: Vec<NodeEvent>,
+    answers: Vec<(CallId, Answer)>,
+    follows: Vec<FollowOrder>,
+    calls: u64,
 }
+
+pub(super) type Answer = Result<AdminAnswer, AdminError>;
 
 impl Driver {
     pub(super) fn new(candidate: CandidateConfig, store: Store) -> Self {
+        Self::standing_by(StandbyConfig::default(), candidate, store)
+    }
+
+    pub(super) fn hot(store: Store) -> Self {
+        Self::standing_by(StandbyConfig::hot(), CandidateConfig::default(), store)
+    }
+
+    fn standing_by(standby: StandbyConfig, candidate: CandidateConfig, store: Store) -> Self {
         let config = NodeConfig {
             node_id: node(),
             process_id: ME,
             lease_duration: seconds(10),
             candidate,
-            standby: StandbyConfig::default(),
+            standby,
             attempt_drain_timeout: core::time::Duration::from_secs(30),
             seed: 7,
         };
@@ -60,6 +76,9 @@ impl Driver {
             told: Vec::new(),
             roles: Vec::new(),
             events: Vec::new(),
+            answers: Vec::new(),
+            follows: Vec::new(),
+            calls: 0,
         };
         driver.drain();
         driver
@@ -69,12 +88,87 @@ impl Driver {
     pub(super) fn active() -> Self {
         let mut driver = Self::new(CandidateConfig::default(), Store::default());
         driver.until_ms(0);
-        driver.input(Input::LogFenced);
-        driver.input(Input::Engine(NodeReport::Recovered));
-        assert_eq!(driver.node.role(), Role::Active);
-        driver.told();
-        driver.roles();
+        driver.recover();
         driver
+    }
+
+    /// A hot standby that took a free lease, and serves its epoch.
+    pub(super) fn hot_active(store: Store) -> Self {
+        let mut driver = Self::hot(store);
+        driver.until_ms(1_600);
+        driver.recover();
+        driver
+    }
+
+    /// From the lease to serving.
+    pub(super) fn recover(&mut self) {
+        self.input(Input::LogFenced);
+        self.input(Input::Engine(NodeReport::Recovered));
+        assert_eq!(self.node.role(), Role::Active);
+        self.told();
+        self.roles();
+        self.follows();
+        self.events();
+    }
+
+    /// The drain ends at once, everything is durable, nothing can leave any more: the release goes out.
+    pub(super) fn drain_and_close(&mut self) {
+        for report in [NodeReport::Drained, NodeReport::Committed, NodeReport::Closed] {
+            self.input(Input::Engine(report));
+        }
+    }
+
+    /// On a connection opened just now.
+    pub(super) fn call(&mut self, request: AdminRequest) -> CallId {
+        let opened_in = self.node.period().number;
+        self.call_on(opened_in, request)
+    }
+
+    pub(super) fn call_on(&mut self, opened_in: super::Period, request: AdminRequest) -> CallId {
+        self.calls += 1;
+        let call = CallId(self.calls);
+        self.input(Input::Admin { call, opened_in, request });
+        call
+    }
+
+    pub(super) fn describe(&mut self) -> Answer {
+        let call = self.call(AdminRequest::Describe);
+        self.answer_of(call).expect("describe is answered at once")
+    }
+
+    pub(super) fn step_down(&mut self, epoch: u64) -> CallId {
+        self.call(AdminRequest::StepDown { node_id: node(), epoch: Epoch(epoch) })
+    }
+
+    /// What a step down gets that is refused at once.
+    pub(super) fn refused_step_down(&mut self, epoch: u64) -> (AdminCode, AdminReason) {
+        let call = self.step_down(epoch);
+        let answer = self.answer_of(call).expect("it is answered at once");
+        let AdminError { code, reason } = answer.expect_err("it is refused");
+        (code, reason)
+    }
+
+    pub(super) fn refused_step_down_of(&mut self, node_id: &str, epoch: u64) -> (AdminCode, AdminReason) {
+        let call = self.call(AdminRequest::StepDown { node_id: Name::new(node_id), epoch: Epoch(epoch) });
+        let answer = self.answer_of(call).expect("it is answered at once");
+        let AdminError { code, reason } = answer.expect_err("it is refused");
+        (code, reason)
+    }
+
+    /// The answer of this call, if it has one by now.
+    pub(super) fn answer_of(&mut self, call: CallId) -> Option<Answer> {
+        let index = self.answers.iter().position(|(it, _)| *it == call)?;
+        let (_, answer) = self.answers.remove(index);
+        assert!(self.answers.iter().all(|(it, _)| *it != call), "a call is answered once");
+        Some(answer)
+    }
+
+    pub(super) fn follows(&mut self) -> Vec<FollowOrder> {
+        core::mem::take(&mut self.follows)
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        self.micros / 1_000
     }
 
     pub(super) fn now(&self) -> Now {
@@ -201,6 +295,8 @@ impl Driver {
                     }
                     self.events.push(event);
                 }
+                Output::Follow(order) => self.follows.push(order),
+                Output::Admin { call, answer } => self.answers.push((call, answer)),
                 Output::Exit { code, reason } => {
                     assert_eq!(self.exit, None, "a process ends once");
                     self.exit = Some((code, reason));
@@ -208,8 +304,6 @@ impl Driver {
                 Output::OpenLog(_)
                 | Output::BuildEngine { .. }
                 | Output::Engine(_)
-                | Output::Follow(_)
-                | Output::Admin { .. }
                 | Output::TrimmedBelow(_) => self.told.push(output),
             }
         }

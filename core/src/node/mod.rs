@@ -27,8 +27,20 @@ pub use machine::Node;
 pub use role::{Role, TRANSITIONS, Trigger};
 
 #[cfg(test)]
+mod calls_tests;
+#[cfg(test)]
+mod connections_tests;
+#[cfg(test)]
 mod driver;
+#[cfg(test)]
+mod follow_tests;
+#[cfg(test)]
+mod health_tests;
 #[cfg(test)]
 mod machine_tests;
 #[cfg(test)]
 mod role_tests;
+#[cfg(test)]
+mod signal_tests;
+#[cfg(test)]
+mod step_down_tests;

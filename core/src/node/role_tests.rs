@@ -14,9 +14,62 @@ fn diagram() -> String {
     text
 }
 
+const PAGE: &str = include_str!("../../../docs/node-roles.md");
+
 #[test]
 fn ha_016_the_table_of_roles_as_a_diagram() {
     insta::assert_snapshot!(diagram());
+    let shown = PAGE.split("```mermaid\n").nth(1).and_then(|rest| rest.split("```").next());
+    assert_eq!(shown, Some(diagram().as_str()), "docs/node-roles.md shows the table as it is");
+}
+
+#[test]
+fn ha_064_the_page_names_every_role_and_what_its_health_names_say() {
+    for role in Role::ALL {
+        let word = if role.is_serving() { "SERVING" } else { "NOT_SERVING" };
+        let row = std::format!("| `{}` | {word} | ", role.label());
+        assert!(PAGE.contains(&row), "{row}");
+    }
+}
+
+/// Review 7: what SIGTERM does in each role. `hold_off` has nothing to give back; where the table says
+/// nothing the process is on its way already.
+#[test]
+fn d_029_every_role_answers_a_signal_or_is_on_its_way() {
+    let table: Vec<(Role, Option<Role>)> =
+        Role::ALL.into_iter().map(|role| (role, role.after(Trigger::Terminate))).collect();
+    assert_eq!(
+        table,
+        [
+            (Role::Waiting, Some(Role::Withdrawing)),
+            (Role::Withdrawing, None),
+            (Role::Opening, Some(Role::Abandoning)),
+            (Role::Outwaiting, Some(Role::Abandoning)),
+            (Role::Raising, Some(Role::Abandoning)),
+            (Role::Confirming, Some(Role::Abandoning)),
+            (Role::Recovering, Some(Role::Abandoning)),
+            (Role::Active, Some(Role::Draining)),
+            (Role::Draining, None),
+            (Role::Interrupting, None),
+            (Role::Committing, None),
+            (Role::Closing, None),
+            (Role::Abandoning, None),
+            (Role::Releasing, None),
+            (Role::HoldOff, Some(Role::Withdrawing)),
+            (Role::Stopped, None),
+        ]
+    );
+}
+
+/// Only an active process can be asked to step down, and only a released one holds off.
+#[test]
+fn ha_088_ha_093_a_step_down_has_one_way_in_and_one_way_out() {
+    let by = |trigger| -> Vec<(Role, Role)> {
+        TRANSITIONS.iter().filter(|(_, by, _)| *by == trigger).map(|(from, _, to)| (*from, *to)).collect()
+    };
+    assert_eq!(by(Trigger::StepDown), [(Role::Active, Role::Draining)]);
+    assert_eq!(by(Trigger::SteppedDown), [(Role::Releasing, Role::HoldOff)]);
+    assert_eq!(by(Trigger::HeldOff), [(Role::HoldOff, Role::Waiting)]);
 }
 
 #[test]

@@ -168,7 +168,10 @@ impl Candidate {
             Step::Writing { .. } | Step::Over => {}
             Step::Watching | Step::Surveying { .. } | Step::Pausing(_) => {
                 self.step = Step::Watching;
-                self.send_read(look);
+                // The poll that was due at this very look is as good.
+                if self.reads.last().is_none_or(|newest| newest.sent_at < look.now.slow) {
+                    self.send_read(look);
+                }
             }
         }
     }
