@@ -89,19 +89,16 @@ impl Clocks {
     /// than the candidate's; the wall clock within `skew_us` of the truth.
     pub fn draw(dice: &mut Dice, process: u8, drift_ppb: u64, skew_us: u64) -> Self {
         let stream = Stream::Clock(process);
-        let mut rate = |kind| {
-            let drawn = dice.below(stream, kind, 2 * drift_ppb + 1);
-            i64::try_from(drawn).expect("drifts are small") - i64::try_from(drift_ppb).expect("small")
-        };
+        let mut rate = |kind| dice.around(stream, kind, drift_ppb);
         let (first, second) = (rate("rate"), rate("rate"));
         let wall_rate = rate("wall_rate");
         let instant_origin = dice.below(stream, "origin", 1 << 40);
         let slow_origin = dice.below(stream, "origin", 1 << 40);
-        let skew = dice.below(stream, "skew", 2 * skew_us + 1);
+        let skew = dice.around(stream, "skew", skew_us);
         Self {
             instant: Line::new(instant_origin, first.max(second)),
             slow: Line::new(slow_origin, first.min(second)),
-            wall: Line::new(WALL_ORIGIN + skew - skew_us, wall_rate),
+            wall: Line::new(WALL_ORIGIN.saturating_add_signed(skew), wall_rate),
             raw_ppb: (first.min(second), first.max(second)),
         }
     }

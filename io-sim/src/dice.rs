@@ -6,6 +6,7 @@
 //! shortest latency, the first alternative. A log therefore survives changes of the code, and can be
 //! cut shorter by hand.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{self, Write as _};
 
@@ -180,12 +181,34 @@ fn parse_line<'a>(
     Some((Stream::named(stream)?, kind, chosen.parse().ok()?, times))
 }
 
+/// What was drawn. If the run panics it outlives it, so that a panic can be replayed and shrunk too.
+#[derive(Clone, Default, Debug)]
+struct Log(Vec<Decision>);
+
+thread_local! {
+    static OF_PANICKED_RUN: RefCell<Vec<Decision>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            OF_PANICKED_RUN.replace(std::mem::take(&mut self.0));
+        }
+    }
+}
+
+/// What the run had drawn that panicked last on this thread.
+#[must_use]
+pub fn decisions_of_panicked_run() -> Vec<Decision> {
+    OF_PANICKED_RUN.take()
+}
+
 /// Every draw of a run comes from here.
 #[derive(Clone, Debug)]
 pub struct Dice {
     generators: Vec<Rng>,
     script: Option<Script>,
-    log: Vec<Decision>,
+    log: Log,
     now: TrueTime,
 }
 
@@ -195,7 +218,7 @@ impl Dice {
     pub fn from_seed(seed: u64) -> Self {
         let generators =
             (0..STREAMS).map(|slot| Rng::new(stream_seed(seed, Stream::from_slot(slot)))).collect();
-        Self { generators, script: None, log: Vec::new(), now: 0 }
+        Self { generators, script: None, log: Log::default(), now: 0 }
     }
 
     /// Follows a written log; draws that it does not cover are 0.
@@ -223,6 +246,18 @@ impl Dice {
     pub fn between(&mut self, stream: Stream, kind: &'static str, low: u64, high: u64) -> u64 {
         assert!(low <= high, "a draw of {kind} needs an interval");
         low + self.below(stream, kind, high - low + 1)
+    }
+
+    /// Uniform in `1..=longest`, for the time until something strikes: the calm choice is the longest.
+    pub fn pause(&mut self, stream: Stream, kind: &'static str, longest: u64) -> u64 {
+        longest - self.below(stream, kind, longest)
+    }
+
+    /// Uniform in `-limit..=limit`; the calm choice is 0, and small choices are near it.
+    pub fn around(&mut self, stream: Stream, kind: &'static str, limit: u64) -> i64 {
+        let drawn = self.below(stream, kind, 2 * limit + 1);
+        let size = i64::try_from(drawn.div_ceil(2)).expect("limits are small");
+        if drawn.is_multiple_of(2) { size } else { -size }
     }
 
     /// True with this chance. A fault that does not exist in this run draws nothing.
@@ -275,21 +310,21 @@ impl Dice {
     /// Everything drawn so far, in order.
     #[must_use]
     pub fn decisions(&self) -> &[Decision] {
-        &self.log
+        &self.log.0
     }
 
     /// Everything drawn so far, as lines for a file that [`Script::parse`] reads.
     #[must_use]
     pub fn written(&self) -> String {
         let mut text = String::new();
-        for decision in &self.log {
+        for decision in &self.log.0 {
             writeln!(text, "{decision}").expect("writing to a string cannot fail");
         }
         text
     }
 
     fn record(&mut self, stream: Stream, kind: &'static str, alternatives: u64, chosen: u64) -> u64 {
-        self.log.push(Decision { stream, kind, alternatives, chosen, at: self.now });
+        self.log.0.push(Decision { stream, kind, alternatives, chosen, at: self.now });
         chosen
     }
 }

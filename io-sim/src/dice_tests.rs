@@ -98,3 +98,21 @@ fn an_unknown_stream_and_an_endless_repeat_are_bad_lines() {
         assert!(Script::parse(line).expect_err(line).starts_with("line 1 of the decision log is "), "{line}");
     }
 }
+
+#[test]
+fn the_calm_pause_is_the_longest_and_the_calm_deviation_none() {
+    let mut calm = Dice::from_script(Script::default());
+    assert_eq!(calm.pause(Stream::Crash, "pause", 60), 60);
+    assert_eq!(calm.around(Stream::Clock(0), "rate", 200), 0);
+    let mut dice = Dice::from_seed(4);
+    let drawn: Vec<(u64, i64)> = (0..1_000)
+        .map(|_| (dice.pause(Stream::Crash, "pause", 3), dice.around(Stream::Clock(0), "rate", 2)))
+        .collect();
+    for expected in 1..=3 {
+        assert!(drawn.iter().any(|(pause, _)| *pause == expected));
+    }
+    for expected in -2..=2 {
+        assert!(drawn.iter().any(|(_, rate)| *rate == expected));
+    }
+    assert!(drawn.iter().all(|(pause, rate)| (1..=3).contains(pause) && (-2..=2).contains(rate)));
+}

@@ -68,9 +68,41 @@ pub struct Reading {
     pub wall_us: u64,
 }
 
+/// What a watcher saw, as far as a picture shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Sight {
+    /// A process started.
+    Started,
+    /// It ended; None: it was killed.
+    Died(Option<String>),
+    /// Its write of the lease took effect.
+    Lease {
+        /// Under this epoch.
+        epoch: u64,
+        /// Or given back.
+        held: bool,
+    },
+    /// Its gate was opened or its deadline moved.
+    GateOpen {
+        /// Of this epoch.
+        epoch: u64,
+        /// In true time.
+        until: TrueTime,
+    },
+    /// Its gate was shut for good.
+    GateShut,
+    /// Its fence landed.
+    Fenced {
+        /// Of this epoch.
+        epoch: u64,
+    },
+}
+
 /// Everything of one watched run.
 #[derive(Clone, Default, Debug)]
 pub struct Story {
+    /// What watchers saw of each process.
+    pub sights: Vec<(TrueTime, ProcessNumber, Sight)>,
     /// Lines, in their order.
     pub lines: Vec<Line>,
     /// Requests to the store.

@@ -2,13 +2,14 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::io::Write as _;
 
 use minicbor::Encode;
 use minicbor::encode::Write;
 
 use crate::TrueTime;
 use crate::clock::Clocks;
-use crate::story::{Line, Message, Reading, Story};
+use crate::story::{Line, Message, Reading, Sight, Story};
 use crate::watch::ProcessNumber;
 use crate::weather::Fate;
 
@@ -81,7 +82,8 @@ impl Trace {
         {
             let line = Line { at, text: line() };
             if self.prints {
-                println!("{line}");
+                // Whoever reads may have read enough.
+                let _ = writeln!(std::io::stdout(), "{line}");
             }
             story.lines.push(line);
         }
@@ -99,6 +101,13 @@ impl Trace {
         if let Some(story) = &mut self.story {
             let (instant_us, wall_us) = (clocks.instant.read(at), clocks.wall.read(at));
             story.readings.push(Reading { process, at, instant_us, wall_us });
+        }
+    }
+
+    /// Adds what watchers saw.
+    pub fn add_sights(&mut self, sights: impl IntoIterator<Item = (TrueTime, ProcessNumber, Sight)>) {
+        if let Some(story) = &mut self.story {
+            story.sights.extend(sights);
         }
     }
 
@@ -152,7 +161,11 @@ impl Trace {
         if self.hash == other.hash {
             return None;
         }
-        let differs = self.checkpoints.iter().zip(&other.checkpoints).position(|(one, two)| one != two);
+        let differs = self
+            .checkpoints
+            .iter()
+            .zip(&other.checkpoints)
+            .position(|(one, two)| one.hash_before != two.hash_before);
         let shorter = self.checkpoints.len().min(other.checkpoints.len());
         Some(differs.unwrap_or(shorter).saturating_sub(1))
     }

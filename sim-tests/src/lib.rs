@@ -1,13 +1,38 @@
 //! What every simulated run is checked against, and how runs are made, repeated and reported.
 //!
-//! The suites themselves are in `tests/`. `docs/simulator.md` says how to read a failure.
+//! The suites themselves are in `tests/`, and the program `sim` in `src/bin/`. `docs/simulator.md` says how to
+//! read a failure.
+//!
+//! ```text
+//! worlds       the worlds by name, their number of seeds and the marks they must reach
+//! attempt      one run that may panic, and whose fault it was
+//! batch        many seeds on all cores
+//! runner       batches as tests
+//! invariants   what is checked
+//! lookout      what is counted
+//! recorder     what is shown
+//! log_file     decision logs and scenarios
+//! shrink       small counterexamples
+//! explain      text for a person: timeline, configuration, reasons
+//! report       the same as a page
+//! ```
 
 #![forbid(unsafe_code)]
 #![allow(clippy::wildcard_enum_match_arm, reason = "an invariant looks at what concerns it")]
 
+pub mod attempt;
+pub mod batch;
 pub mod exhaustive;
+pub mod explain;
 pub mod invariants;
+pub mod log_file;
+pub mod lookout;
+pub mod recorder;
+pub mod report;
 pub mod runner;
+pub mod shrink;
+pub mod timeline;
+pub mod worlds;
 
 use dexzd_io_sim::product::ProductConfig;
 use dexzd_io_sim::watch::Watchers;

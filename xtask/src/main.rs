@@ -10,6 +10,7 @@ mod node;
 mod processes;
 mod setup;
 mod shell;
+mod sim;
 mod test;
 mod tidy;
 
@@ -35,6 +36,9 @@ enum Command {
     /// Measure how fast the product is, against what it is to reach
     #[command(subcommand, subcommand_required = true)]
     Bench(bench::Benchmark),
+    /// Seeds, decision logs and reports of the simulator: `cargo xtask sim --help`
+    #[command(disable_help_flag = true)]
+    Sim(sim::Arguments),
     /// Repair what can be repaired: formatting, and what clippy can rewrite
     Fix,
     /// Check what no compiler checks: sizes, left-overs, dead files, requirement numbers
@@ -42,19 +46,28 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let command = Arguments::parse().command;
+    // The simulator tells kinds of failure apart by its exit code.
+    if let Command::Sim(arguments) = &command {
+        return sim::run(arguments).unwrap_or_else(failed);
+    }
+    let result = match command {
         Command::Setup => setup::run(setup::Need::RocksDb),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::Bench(benchmark) => bench::run(&benchmark),
         Command::Fix => fix::run(),
         Command::Tidy(arguments) => tidy::run(&arguments),
+        Command::Sim(_) => unreachable!("it has ended already"),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("\n{failure}");
-            ExitCode::FAILURE
-        }
+        Err(failure) => failed(failure),
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is the end of it")]
+fn failed(failure: shell::Failure) -> ExitCode {
+    eprintln!("\n{failure}");
+    ExitCode::FAILURE
 }

@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
 }
 
 /// What runs in the simulator, in the profile `sim`: optimised, with every assertion on.
-const SIMULATED: [&str; 3] = ["dexzd-core", "dexzd-io-sim", "dexzd-sim-tests"];
+pub(crate) const SIMULATED: [&str; 3] = ["dexzd-core", "dexzd-io-sim", "dexzd-sim-tests"];
 
 /// What links RocksDB, or is used beside it: always in the profile `release`, and always exactly these
 /// packages together. Another selection would give shared dependencies other features, and cargo would

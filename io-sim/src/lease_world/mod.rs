@@ -248,7 +248,7 @@ impl LeaseWorld {
                 if let Some(mean) = (3_600 * SECOND).checked_div(per_hour) {
                     let mut at = 0;
                     loop {
-                        at += dice.between(Stream::Crash, "pause", 1, 2 * mean);
+                        at += dice.pause(Stream::Crash, "pause", 2 * mean);
                         if at >= end {
                             break;
                         }
@@ -273,8 +273,7 @@ impl LeaseWorld {
                 orders.push((at, Order::BlackOut(lasts)));
             }
             for at in at_random(dice, faults.wall_steps_per_hour) {
-                let by = dice.between(Stream::Crash, "wall_step", 0, 7_200 * SECOND);
-                let by = i64::try_from(by).expect("two hours") - 3_600_000_000;
+                let by = dice.around(Stream::Crash, "wall_step", 3_600 * SECOND);
                 orders.push((at, Order::StepWall(by)));
             }
             for at in at_random(dice, faults.uncounted_pauses_per_hour) {

@@ -330,8 +330,8 @@ fn planned(dice: &mut Dice, strikes: &Strikes, end: TrueTime) -> Vec<(TrueTime, 
         orders.push((at, Order::Storm(kind, prefix, lasts)));
     }
     for at in moments(dice, strikes.wall_steps_per_hour, end) {
-        let by = dice.between(stream, "wall_step", 0, 120 * SECOND);
-        orders.push((at, Order::StepWall(i64::try_from(by).expect("two minutes") - 60_000_000)));
+        let by = dice.around(stream, "wall_step", 60 * SECOND);
+        orders.push((at, Order::StepWall(by)));
     }
     for at in moments(dice, strikes.uncounted_pauses_per_hour, end) {
         let lasts = dice.between(stream, "pause_lasts", MILLISECOND, 15 * SECOND);
@@ -345,10 +345,10 @@ fn planned(dice: &mut Dice, strikes: &Strikes, end: TrueTime) -> Vec<(TrueTime, 
 fn moments(dice: &mut Dice, per_hour: u64, end: TrueTime) -> Vec<TrueTime> {
     let mut moments = Vec::new();
     if let Some(mean) = (3_600 * SECOND).checked_div(per_hour) {
-        let mut at = dice.between(Stream::Crash, "pause", 1, 2 * mean);
+        let mut at = dice.pause(Stream::Crash, "pause", 2 * mean);
         while at < end {
             moments.push(at);
-            at += dice.between(Stream::Crash, "pause", 1, 2 * mean);
+            at += dice.pause(Stream::Crash, "pause", 2 * mean);
         }
     }
     moments

@@ -9,7 +9,7 @@ use dexzd_io_sim::TrueTime;
 use dexzd_io_sim::watch::{Seen, Watcher};
 
 /// Shows a story; the sentence of the first broken rule.
-pub(super) fn tell(mut watcher: impl Watcher, story: &[(TrueTime, Seen<'_>)]) -> Result<(), String> {
+pub(crate) fn tell(mut watcher: impl Watcher, story: &[(TrueTime, Seen<'_>)]) -> Result<(), String> {
     let mut last = 0;
     for (at, seen) in story {
         watcher.observe(*at, seen)?;
@@ -19,7 +19,7 @@ pub(super) fn tell(mut watcher: impl Watcher, story: &[(TrueTime, Seen<'_>)]) ->
 }
 
 /// A lease of 10 s.
-pub(super) fn lease(process: u8, epoch: u64, state: LeaseState) -> LeaseRecord {
+pub(crate) fn lease(process: u8, epoch: u64, state: LeaseState) -> LeaseRecord {
     let process_id = ProcessId(u128::from(process) + 1);
     LeaseRecord {
         node_id: Name::from("node"),
@@ -34,23 +34,23 @@ pub(super) fn lease(process: u8, epoch: u64, state: LeaseState) -> LeaseRecord {
 }
 
 /// A gate opening.
-pub(super) fn open(process: u8, epoch: u64, until: TrueTime) -> Seen<'static> {
+pub(crate) fn open(process: u8, epoch: u64, until: TrueTime) -> Seen<'static> {
     Seen::GateOpen { process, epoch: Epoch(epoch), until }
 }
 
 /// A log, entry by entry.
 #[derive(Default)]
-pub(super) struct Log {
-    pub(super) entries: Vec<(Position, Blob)>,
-    pub(super) ends: Vec<LogEnd>,
+pub(crate) struct Log {
+    pub(crate) entries: Vec<(Position, Blob)>,
+    pub(crate) ends: Vec<LogEnd>,
 }
 
 impl Log {
-    pub(super) fn fence(&mut self, process: u8, epoch: u64) {
+    pub(crate) fn fence(&mut self, process: u8, epoch: u64) {
         self.push(process, epoch, EntryBody::Fence { lease_duration_ms: 10_000 });
     }
 
-    pub(super) fn changes(&mut self, process: u8, epoch: u64, changes: &[Change]) {
+    pub(crate) fn changes(&mut self, process: u8, epoch: u64, changes: &[Change]) {
         self.push(process, epoch, EntryBody::Changes(changes.to_vec()));
     }
 
@@ -75,7 +75,7 @@ impl Log {
 }
 
 /// A SYNC task of the only Step of one Flow.
-pub(super) fn task(attempt: u32, epoch: u64, counter: u64) -> Task {
+pub(crate) fn task(attempt: u32, epoch: u64, counter: u64) -> Task {
     Task {
         handout: HandoutId { epoch: Epoch(epoch), counter },
         flow_type: Name::from("t"),

@@ -28,4 +28,4 @@ pub use invariant_10_traffic::LeaseTraffic;
 const NODE: &str = "node";
 
 #[cfg(test)]
-mod made_up;
+pub(crate) mod made_up;

@@ -1,0 +1,75 @@
+//! `sim`: seeds, decision logs and reports of the simulator. `cargo xtask sim …` builds and runs it.
+
+#![forbid(unsafe_code)]
+
+mod end;
+mod files;
+mod run;
+mod seeds;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::end::End;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  all is well
+  1  the product broke a rule
+  2  the options are wrong or contradict each other
+  3  a file cannot be read, or is no decision log
+  4  a decision log of another format version
+  5  the simulator is at fault: a check panicked, a mark was not reached, two runs of one seed differ";
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask sim", bin_name = "cargo xtask sim", about = "Seeds, decision logs and reports of the simulator", after_help = EXIT_CODES, subcommand_required = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run many seeds, and say what they showed
+    Run(run::Arguments),
+    /// Run one seed or decision log, and print its story as it goes
+    Replay(files::Replay),
+    /// Make a failing seed or decision log as small as it can be
+    Shrink(files::Shrink),
+    /// Tell a failure: sentence, time line, rule, configuration, reasons
+    Explain(files::One),
+    /// Write a failure as one page for a browser
+    Report(files::Report),
+    /// Add a decision log to the scenarios that every test run replays, and print a test for it
+    ToTest(files::ToTest),
+}
+
+/// A seed, or a decision log.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Source {
+    /// A decision log or scenario
+    file: Option<PathBuf>,
+
+    /// A seed instead of a file
+    #[arg(long, requires = "world")]
+    seed: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let end = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Replay(arguments) => files::replay(&arguments),
+        Command::Shrink(arguments) => files::shrink(&arguments),
+        Command::Explain(arguments) => files::explain(&arguments),
+        Command::Report(arguments) => files::report(&arguments),
+        Command::ToTest(arguments) => files::to_test(&arguments),
+    };
+    let end = end.unwrap_or_else(|end| end);
+    if let End::Usage(text) | End::Unreadable(text) | End::OtherVersion(text) = &end {
+        eprintln!("error: {text}");
+    }
+    end.code()
+}
