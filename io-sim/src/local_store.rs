@@ -22,17 +22,34 @@ pub type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 #[derive(Clone, Debug, Default)]
 pub struct LocalStore {
     records: Records,
+    digest: u64,
     end: LogEnd,
     flushed: Records,
+    flushed_digest: u64,
     flushed_end: LogEnd,
     since_flush: VecDeque<(LogEnd, Vec<Change>)>,
 }
 
 impl LocalStore {
+    /// What a checkpoint was made of.
+    #[must_use]
+    pub fn restored(records: Records, end: LogEnd) -> Self {
+        let digest = digest_of(&records);
+        Self {
+            flushed: records.clone(),
+            flushed_digest: digest,
+            flushed_end: end,
+            records,
+            digest,
+            end,
+            since_flush: VecDeque::new(),
+        }
+    }
+
     /// Applies one entry, or several in one batch, whole.
     pub fn apply(&mut self, end: LogEnd, changes: Vec<Change>) {
         assert!(end.position > self.end.position, "entries are applied in order, each once");
-        apply_to(&mut self.records, &changes);
+        apply_to(&mut self.records, &mut self.digest, &changes);
         self.end = end;
         self.since_flush.push_back((end, changes));
     }
@@ -49,6 +66,7 @@ impl LocalStore {
         self.flush_up_to(usize::try_from(unflushed - lost).expect("it counts what is in memory"));
         self.since_flush.clear();
         self.records.clone_from(&self.flushed);
+        self.digest = self.flushed_digest;
         self.end = self.flushed_end;
     }
 
@@ -56,6 +74,12 @@ impl LocalStore {
     #[must_use]
     pub fn end(&self) -> LogEnd {
         self.end
+    }
+
+    /// Equal for equal keys and values, however they came about.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.digest
     }
 
     /// The applied state.
@@ -66,7 +90,7 @@ impl LocalStore {
 
     fn flush_up_to(&mut self, count: usize) {
         for (end, changes) in self.since_flush.drain(..count) {
-            apply_to(&mut self.flushed, &changes);
+            apply_to(&mut self.flushed, &mut self.flushed_digest, &changes);
             self.flushed_end = end;
         }
     }
@@ -77,6 +101,12 @@ impl LocalStore {
 pub struct SharedStore(Rc<RefCell<LocalStore>>);
 
 impl SharedStore {
+    /// Of this store.
+    #[must_use]
+    pub fn new(store: LocalStore) -> Self {
+        Self(Rc::new(RefCell::new(store)))
+    }
+
     /// To change it, while nobody reads.
     #[must_use]
     pub fn borrow_mut(&self) -> RefMut<'_, LocalStore> {
@@ -118,18 +148,48 @@ impl StateRead for LocalStore {
     }
 }
 
-/// Applies the changes of one entry, in order.
-pub fn apply_to(records: &mut Records, changes: &[Change]) {
-    for change in changes {
-        match &change.value {
+/// Applies the changes of one entry, in order, and keeps the digest of the records up to date.
+pub fn apply_to(records: &mut Records, digest: &mut u64, changes: &[Change]) {
+    for Change { key, value } in changes {
+        let old = match value {
             Some(value) => {
-                records.insert(change.key.clone(), value.clone());
+                *digest = digest.wrapping_add(digest_of_record(key, value));
+                records.insert(key.clone(), value.clone())
             }
-            None => {
-                records.remove(&change.key);
-            }
+            None => records.remove(key),
+        };
+        if let Some(old) = old {
+            *digest = digest.wrapping_sub(digest_of_record(key, &old));
         }
     }
+}
+
+fn digest_of(records: &Records) -> u64 {
+    records.iter().fold(0, |sum, (key, value)| sum.wrapping_add(digest_of_record(key, value)))
+}
+
+fn digest_of_record(key: &[u8], value: &[u8]) -> u64 {
+    mixed(hash_of(key), hash_of(value))
+}
+
+/// A hash of these bytes: equal on every machine, of no use against an adversary.
+#[must_use]
+pub fn hash_of(bytes: &[u8]) -> u64 {
+    let mut hash = 0x9e37_79b9_7f4a_7c15 ^ bytes.len() as u64;
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        hash = mixed(hash, u64::from_le_bytes(chunk.try_into().expect("8 bytes")));
+    }
+    let mut last = [0; 8];
+    let rest = chunks.remainder();
+    last[..rest.len()].copy_from_slice(rest);
+    mixed(hash, u64::from_le_bytes(last))
+}
+
+fn mixed(hash: u64, number: u64) -> u64 {
+    let product = u128::from(hash ^ number) * u128::from(0xa076_1d64_78bd_642f_u64);
+    let folded = u64::try_from((product >> 64) ^ (product & u128::from(u64::MAX)));
+    folded.expect("both halves have 64 bits") ^ hash.rotate_left(32)
 }
 
 #[cfg(test)]
@@ -167,6 +227,18 @@ mod tests {
             seen.insert(position);
         }
         assert_eq!(seen.into_iter().collect::<Vec<_>>(), [2, 3, 4]);
+    }
+
+    #[test]
+    fn equal_records_have_equal_digests_however_they_came_about() {
+        let (mut one, mut other) = (LocalStore::default(), LocalStore::default());
+        one.apply(end(1), set(1));
+        one.apply(end(2), set(2));
+        other.apply(end(1), set(2));
+        assert_eq!(one.digest(), other.digest());
+        one.apply(end(3), vec![Change { key: b"k".to_vec(), value: None }]);
+        assert_eq!(one.digest(), LocalStore::default().digest());
+        assert_ne!(other.digest(), one.digest());
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use dexzd_core::engine::{Answer, Call, CallError, Change, Task};
-use dexzd_core::ids::{Blob, CallId, Epoch, HandoutId, Position, StreamId};
+use dexzd_core::ids::{Blob, CallId, Epoch, HandoutId, Position, ProcessId, StreamId};
 use dexzd_core::lease::LeaseRecord;
 use dexzd_core::log::LogEnd;
+use dexzd_core::node::{AdminAnswer, AdminError, AdminRequest, Health, Role, StandbyGauges};
 use dexzd_core::stop::StopReason;
 
 use crate::TrueTime;
@@ -70,17 +71,6 @@ pub enum Seen<'a> {
         /// Which epoch.
         epoch: Epoch,
     },
-    /// A holder counts on its lease until then.
-    Prolonged {
-        /// Whose.
-        process: ProcessNumber,
-        /// Of which epoch.
-        epoch: Epoch,
-        /// When it came to know that.
-        decided_at: TrueTime,
-        /// When its own clock reaches the end of the period.
-        until: TrueTime,
-    },
     /// A gate was opened or its deadline moved.
     GateOpen {
         /// Whose.
@@ -112,6 +102,60 @@ pub enum Seen<'a> {
         end: LogEnd,
         /// What it changed.
         changes: &'a [Change],
+        /// Of everything that is applied now, see [`LocalStore::digest`](crate::local_store::LocalStore::digest).
+        digest: u64,
+    },
+    /// A process looks how far its local store is, and goes on from there.
+    LocalEnd {
+        /// Whose.
+        process: ProcessNumber,
+        /// How far.
+        end: LogEnd,
+    },
+    /// A local store was deleted: the next one begins empty or with a snapshot.
+    Discarded {
+        /// Whose.
+        process: ProcessNumber,
+    },
+    /// An entry of the log was deleted by a process.
+    EntryDeleted {
+        /// By whose order.
+        process: ProcessNumber,
+        /// Where it stood.
+        position: Position,
+        /// As encoded.
+        entry: &'a Blob,
+    },
+    /// A process accepted to step down.
+    SteppingDown {
+        /// Which.
+        process: ProcessNumber,
+        /// From which epoch.
+        epoch: Epoch,
+    },
+    /// What `AdminService` answered to an operator.
+    AdminAnswered {
+        /// Which process.
+        process: ProcessNumber,
+        /// Who that process is.
+        process_id: ProcessId,
+        /// What was asked.
+        request: &'a AdminRequest,
+        /// The answer.
+        answer: &'a Result<AdminAnswer, AdminError>,
+    },
+    /// What probes and alerts see of a process after something happened to it.
+    Probed {
+        /// Which.
+        process: ProcessNumber,
+        /// What it is.
+        role: Role,
+        /// Whether it is configured to be hot.
+        is_hot_mode: bool,
+        /// Health names.
+        health: Health,
+        /// Gauges.
+        gauges: StandbyGauges,
     },
     /// The whole local store of a process, at a moment of rest.
     LocalState {

@@ -15,7 +15,6 @@ use super::turn::millis;
 use super::validate;
 use super::{Engine, state::StateRead};
 use crate::ids::{HandoutId, Name, Position, StreamId};
-use crate::mutant::{self, Mutant};
 
 /// What a Worker's method returned.
 pub(super) enum Outcome {
@@ -97,11 +96,7 @@ impl<S: StateRead> Engine<S> {
 
     /// The task, if this is the stream that carries it and it is still current (D-44).
     fn current_task(&self, id: StreamId, handout: HandoutId) -> Option<RunningTask> {
-        self.cx
-            .running
-            .get(&handout)
-            .filter(|task| task.stream == id || mutant::is(Mutant::ResultFromAnyStream))
-            .cloned()
+        self.cx.running.get(&handout).filter(|task| task.stream == id).cloned()
     }
 
     fn heartbeat(
@@ -180,10 +175,8 @@ impl<S: StateRead> Engine<S> {
     fn settled(&mut self, stream: StreamId, handout: HandoutId, accepted: bool, durability: Durability) {
         let frame = ServerFrame::Settled { handout, accepted };
         self.cx.staged.push(match durability {
-            Durability::Sync if !mutant::is(Mutant::ResultAcknowledgedEarly) => {
-                Staged::Committed { stream, frame }
-            }
-            Durability::Sync | Durability::Async => Staged::Following { stream, after: Position(0), frame },
+            Durability::Sync => Staged::Committed { stream, frame },
+            Durability::Async => Staged::Following { stream, after: Position(0), frame },
         });
     }
 
@@ -218,7 +211,7 @@ impl<S: StateRead> Engine<S> {
                 continue;
             };
             if never_left {
-                turn.unsent(&task.step);
+                turn.hand_back(&task.step);
             } else {
                 lost_attempts += 1;
                 turn.attempt_failed(&task.step, FailedAttempt::not_completed(why));

@@ -13,7 +13,6 @@ use super::turn::Turn;
 use super::wait::{SkipOutcome, TimerSelector};
 use super::{Engine, state::StateRead};
 use crate::ids::{CallId, MessageId, Name};
-use crate::mutant::{self, Mutant};
 
 /// Which kind of call a stored answer belongs to. Numbers are never used again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,8 +40,7 @@ impl<S: StateRead> Engine<S> {
             Err(error) => return self.cx.reply(call, None, Err(error)),
         };
         let answer_key = keys::answer(run_id, request_id);
-        let stored = self.view().get(&answer_key).filter(|_| !mutant::is(Mutant::RequestForgotten));
-        if let Some(stored) = stored {
+        if let Some(stored) = self.view().get(&answer_key) {
             let answer = match decode::<StoredAnswer>(&answer_key, &stored) {
                 Ok(stored) if stored.call == kind as u8 => Ok(stored.answer),
                 Ok(_) => Err(CallError::RequestIdReused),

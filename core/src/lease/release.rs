@@ -18,7 +18,6 @@ use super::record::{LeaseRecord, LeaseState};
 use super::{LeaseInput, LeaseOperation, LeaseTimer, Look};
 use crate::backoff::Backoff;
 use crate::ids::{Epoch, ProcessId, RequestId};
-use crate::mutant::{self, Mutant};
 use crate::rng::Rng;
 use crate::stop::StopReason;
 use crate::store::{ReadOutcome, Version, WriteOutcome};
@@ -185,9 +184,7 @@ impl Release {
 
     fn start_try(&mut self, look: Look) {
         let now = look.now.instant;
-        let forgets = mutant::is(Mutant::ReleaseForgetsEpoch);
-        let epoch = if forgets { Epoch(1) } else { self.tenure.record.epoch };
-        let record = self.pen.record(look, epoch, LeaseState::Free, self.carried);
+        let record = self.pen.record(look, self.tenure.record.epoch, LeaseState::Free, self.carried);
         let sent = Try {
             request: self.pen.request(),
             record,

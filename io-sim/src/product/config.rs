@@ -1,6 +1,7 @@
 //! What a product world is made of, and which faults strike it.
 
 use dexzd_core::lease::LeaseDuration;
+use dexzd_core::standby::StandbyConfig;
 
 use super::flows::{SHAPES, Shape};
 use super::worker::WorkerFaults;
@@ -50,8 +51,12 @@ pub struct Strikes {
     pub uncounted_pauses_per_hour: u64,
     /// SIGSTOP for up to 30 s between an output and its sending, in parts of a million outputs.
     pub freezes_per_million_outputs: u32,
+    /// The local store of an ended tenure stays open for up to 80 s, in parts of a million.
+    pub stuck_stores: u32,
     /// A stream breaks and takes the frame on its way with it, in parts of a million frames.
     pub cut_frames: u32,
+    /// An operator's call comes over a connection of an earlier role period, in parts of a million.
+    pub old_connections: u32,
     /// A client or Worker tries any process instead of the one that serves, in parts of a million.
     pub misdirected: u32,
     /// Syncs that fail, in parts of a million.
@@ -71,6 +76,12 @@ pub struct ProductConfig {
     pub processes: u8,
     /// D.
     pub duration: LeaseDuration,
+    /// Which processes are hot standbys: a bit for each, the first one lowest.
+    pub hot: u8,
+    /// The keeper makes a snapshot that often at most, and trims after twice that; None: it makes none.
+    pub snapshot_seconds: Option<u64>,
+    /// Operators step the active down so often.
+    pub step_downs_per_hour: u64,
     /// D of every process but the first, where it differs.
     pub other_duration: Option<LeaseDuration>,
     /// Faults of the store.
@@ -115,6 +126,9 @@ impl ProductConfig {
             processes: 1,
             duration: LeaseDuration::DEFAULT,
             other_duration: None,
+            hot: 0,
+            snapshot_seconds: None,
+            step_downs_per_hour: 0,
             store: StoreFaults::none(),
             strikes: Strikes::default(),
             workers: WorkerFaults::default(),
@@ -165,6 +179,8 @@ impl ProductConfig {
             cut_frames: rate(dice, "cut_frames").min(50_000),
             misdirected: rate(dice, "misdirected").min(200_000),
             uncounted_pauses_per_hour: [0, 60][dice.weighted(stream, "uncounted", &[15, 1])],
+            stuck_stores: rate(dice, "stuck_stores").min(300_000),
+            old_connections: rate(dice, "old_connections").min(200_000),
             longest_down: 60 * SECOND,
             ..strikes
         };
@@ -182,6 +198,10 @@ impl ProductConfig {
             place,
             processes,
             duration: first,
+            hot: [0b111, 0b000, 0b010, 0b101][dice.weighted(stream, "hot", &[4, 2, 1, 1])],
+            snapshot_seconds: [Some(5), None, Some(15), Some(60)]
+                [dice.weighted(stream, "snapshots", &[3, 2, 2, 1])],
+            step_downs_per_hour: [0, 60, 240][dice.weighted(stream, "step_downs", &[2, 2, 1])],
             other_duration: dice.chance(stream, "durations_differ", 200_000).then_some(other),
             lease_is_lost: by_hand(dice, "lease_is_lost"),
             lease_is_restored: by_hand(dice, "lease_is_restored"),
@@ -199,6 +219,18 @@ impl ProductConfig {
             freeze_at_output: None,
             heal_at,
         }
+    }
+
+    /// How this process stands by.
+    #[must_use]
+    pub fn standby_of(&self, process: ProcessNumber) -> StandbyConfig {
+        if self.is_hot(process) { StandbyConfig::hot() } else { StandbyConfig::default() }
+    }
+
+    /// Whether this process follows the log while it stands by.
+    #[must_use]
+    pub fn is_hot(&self, process: ProcessNumber) -> bool {
+        self.place == Place::Store && self.hot >> process & 1 == 1
     }
 
     /// D of this process.
@@ -224,7 +256,9 @@ impl ProductConfig {
         // waited for: a duration nobody knows counts as the longest that is advised (D-49, D-55).
         let unknown = if self.lease_is_lost || self.lease_is_restored { 2 * 121 * SECOND } else { 0 };
         let expiry = longest.as_millis() * MILLISECOND + SECOND;
-        self.heal_at + unknown + LATEST_LANDING + 2 * expiry + 30 * SECOND + 10 * SECOND
+        // A store that still closes ends its process after 64 s, or lets it compete again (HA-105).
+        let closing = if self.strikes.stuck_stores > 0 { 70 * SECOND } else { 0 };
+        self.heal_at + unknown + closing + LATEST_LANDING + 2 * expiry + 30 * SECOND + 10 * SECOND
     }
 
     /// By then every Flow must be closed: the longest wait of a shape, the longest handler with its

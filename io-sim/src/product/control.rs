@@ -4,9 +4,8 @@ use dexzd_core::gate::{GateOrder, GateView};
 use dexzd_core::ids::{Blob, Epoch, Name, ProcessId, RequestId};
 use dexzd_core::lease::{CandidateConfig, LeaseInput, LeaseOperation, LeaseRecord, LeaseState, Look, Survey};
 use dexzd_core::log::{Entry, EntryBody};
-use dexzd_core::node::{Input, Node, NodeConfig, Output};
+use dexzd_core::node::{Input, Node, NodeConfig, NodeEvent, Output};
 use dexzd_core::rng::Rng;
-use dexzd_core::standby::StandbyConfig;
 use dexzd_core::stop::StopReason;
 use dexzd_core::store::{ReadOutcome, WriteOutcome};
 use dexzd_core::time::Instant;
@@ -62,7 +61,7 @@ impl ProductWorld {
                 probe_stamp_ms: None,
             },
             attempt_drain_timeout: DRAIN_TIMEOUT,
-            standby: StandbyConfig::default(),
+            standby: self.config.standby_of(number),
             seed: self.dice.seed(stream, "node"),
         };
         self.watchers.show(at, &Seen::Started { process: number });
@@ -141,6 +140,7 @@ impl ProductWorld {
                 return;
             }
         }
+        self.probe(at, number);
         let process = &mut self.processes[index];
         let due = process.node.as_ref().and_then(Node::poll_timeout);
         let due = due.map(|(instant, _)| process.clocks.when_instant(instant).max(at));
@@ -150,6 +150,23 @@ impl ProductWorld {
                 self.heap.push(due, Event::NodeTimer(number, life));
             }
         }
+    }
+
+    /// What probes see.
+    fn probe(&mut self, at: TrueTime, number: ProcessNumber) {
+        let process = &mut self.processes[usize::from(number)];
+        let Some(node) = &process.node else {
+            return;
+        };
+        let now = process.clocks.now(at).instant;
+        let seen = Seen::Probed {
+            process: number,
+            role: node.role(),
+            is_hot_mode: self.config.is_hot(number),
+            health: node.health(now),
+            gauges: node.standby_gauges(now),
+        };
+        self.watchers.show(at, &seen);
     }
 
     fn perform_node(&mut self, at: TrueTime, number: ProcessNumber, output: Output) {
@@ -176,10 +193,20 @@ impl ProductWorld {
             }
             Output::Gate(order) => self.order_gate(at, number, order),
             Output::Watchdog { exit_at } => self.set_watchdog(at, number, exit_at),
-            Output::LeaseWritten { .. } => {}
-            Output::TrimmedBelow(_) => unreachable!("nobody trims here"),
-            Output::Event(event) => self.trace.line(at, || format!("p{number} {event:?}")),
-            Output::Follow(_) | Output::Admin { .. } => unreachable!("cold, and nobody administers it"),
+            Output::LeaseWritten { sent_at } => {
+                self.tell_data(at, number, ToData::LeaseWritten(sent_at));
+            }
+            Output::TrimmedBelow(position) => {
+                self.tell_data(at, number, ToData::TrimmedBelow(position));
+            }
+            Output::Event(event) => {
+                self.trace.line(at, || format!("p{number} {event:?}"));
+                if let NodeEvent::SteppingDown { epoch } = event {
+                    self.watchers.show(at, &Seen::SteppingDown { process: number, epoch });
+                }
+            }
+            Output::Follow(order) => self.tell_data(at, number, ToData::Follow(order)),
+            Output::Admin { call, answer } => self.admin_answered(at, number, call, &answer),
             Output::Exit { reason, .. } => self.die(at, number, Some(reason), false),
         }
     }
@@ -264,10 +291,8 @@ impl ProductWorld {
         let LeaseRequest { process, life, request, record, heard, .. } = request;
         let mut answer = self.store.apply(at, &Name::new(LEASE), operation);
         self.trace.event(at, 400 + u64::from(process));
-        if let StoreAnswer::Read(ReadOutcome::Found { body, .. }) = &mut answer
-            && self.dice.chance(Stream::Store, "damaged", self.store_faults.damaged)
-        {
-            *body = Blob::from(&body[..body.len() / 2]);
+        if let StoreAnswer::Read(ReadOutcome::Found { body, .. }) = &mut answer {
+            *body = self.perhaps_damaged(body.clone());
         }
         if let (Some(record), StoreAnswer::Write(WriteOutcome::Done { .. })) = (&record, &answer) {
             self.trace.line(at, || format!("store: lease of epoch {} {:?}", record.epoch, record.state));
@@ -292,7 +317,12 @@ impl ProductWorld {
             Place::Disk => DiskLog::durable_entries(&self.processes[usize::from(number)].disk),
             Place::Store => self.log_in_store().cloned().collect(),
         };
-        let mut survey = Survey { anything: !entries.is_empty(), ..Survey::default() };
+        let of_snapshots = self.highest_snapshot_epoch();
+        let mut survey = Survey {
+            anything: !entries.is_empty() || of_snapshots.is_some(),
+            highest_epoch: of_snapshots.unwrap_or_default(),
+            ..Survey::default()
+        };
         for bytes in &entries {
             if let Ok((entry, _)) = Entry::decode(bytes, NODE) {
                 survey.highest_epoch = survey.highest_epoch.max(entry.origin.epoch);

@@ -1,9 +1,11 @@
 //! The data plane of a process: which machine it hosts, and what its engine wants.
 
-use dexzd_core::engine::{self, CallError, NodeReport, Output, ServerFrame};
+use dexzd_core::engine::{self, CallError, Change, NodeReport, Output, ServerFrame, WorkerFrame};
 use dexzd_core::ids::{Blob, Position};
-use dexzd_core::log::{AppenderInput, AppenderOutput, ReadEnd, StartupInput};
+use dexzd_core::log::{AppenderInput, AppenderOutput, LogEnd, ReadEnd, StartupInput};
 use dexzd_core::node::Input;
+use dexzd_core::snapshot::{BootstrapInput, KeeperInput};
+use dexzd_core::standby::FollowerInput;
 use dexzd_core::store::{ReadOutcome, Version};
 
 use super::ProductWorld;
@@ -11,9 +13,9 @@ use super::event::Event;
 use super::log_io::LogKind;
 use super::orders::Strike;
 use super::process::{DataAnswer, DataOutput, Leaving, Plane, ToData};
-use crate::TrueTime;
 use crate::dice::Stream;
 use crate::watch::{ProcessNumber, Seen};
+use crate::{MILLISECOND, SECOND, TrueTime};
 
 impl ProductWorld {
     pub(super) fn data_message(&mut self, at: TrueTime, number: ProcessNumber, message: ToData) {
@@ -22,6 +24,15 @@ impl ProductWorld {
             ToData::Open(open) => self.open_log(at, number, open),
             ToData::Build => self.startup_input(at, number, StartupInput::LeaseConfirmed),
             ToData::Engine(input) => self.engine_input(at, number, input),
+            ToData::Follow(order) => self.follow(at, number, order),
+            ToData::Snapshot(job, answer) => self.snapshot_answer(at, number, job, answer),
+            ToData::TrimmedBelow(position) => {
+                self.processes[usize::from(number)].trimmed_below = position;
+                self.keeper_input(at, number, KeeperInput::TrimmedBelow(position));
+            }
+            ToData::LeaseWritten(sent_at) => {
+                self.keeper_input(at, number, KeeperInput::LeaseWritten { sent_at });
+            }
             ToData::Answer(asker, answer) => {
                 let process = &self.processes[usize::from(number)];
                 if process.asker != asker {
@@ -29,6 +40,7 @@ impl ProductWorld {
                 }
                 match &process.plane {
                     Plane::Idle => {}
+                    Plane::Following(_) => self.follower_answer(at, number, answer),
                     Plane::Starting { .. } => self.startup_answer(at, number, answer),
                     Plane::Serving(_) => self.engine_input(at, number, engine_answer(answer)),
                 }
@@ -46,17 +58,32 @@ impl ProductWorld {
         self.trace.event(at, 500 + u64::from(number));
         match &process.plane {
             Plane::Idle => {}
+            Plane::Following(_) => self.follower_input(at, number, FollowerInput::Tick),
             Plane::Starting { .. } => self.startup_input(at, number, StartupInput::Tick),
-            Plane::Serving(_) => self.engine_input(at, number, engine::Input::Tick),
+            Plane::Serving(_) => {
+                self.engine_input(at, number, engine::Input::Tick);
+                self.keeper_input(at, number, KeeperInput::Tick);
+            }
+        }
+        if self.processes[usize::from(number)].bootstrap.is_some() {
+            self.bootstrap_input(at, number, BootstrapInput::Tick);
         }
         self.drain_data(at, number);
     }
 
     pub(super) fn engine_input(&mut self, at: TrueTime, number: ProcessNumber, input: engine::Input) {
         self.trace.add(&input);
+        if let engine::Input::Frame { stream, frame: WorkerFrame::Hello(_) } = &input {
+            self.greeted(*stream);
+        }
         let process = &mut self.processes[usize::from(number)];
         let now = process.clocks.now(at);
         if let Plane::Serving(serving) = &mut process.plane {
+            if let engine::Input::Call { id, .. } = &input
+                && let Some(call) = process.calls.get_mut(id)
+            {
+                call.reached = true;
+            }
             serving.engine.handle(now, input);
             return;
         }
@@ -66,8 +93,8 @@ impl ProductWorld {
                 self.leave(at, number, Leaving::Reply { call: id, after: Position(0), answer });
             }
             engine::Input::Node(engine::NodeOrder::Close) => {
-                process.host(Plane::Idle);
                 self.tell_node(at, number, Input::Engine(NodeReport::Closed));
+                self.close_store(at, number);
             }
             engine::Input::CallDropped { .. }
             | engine::Input::Frame { .. }
@@ -92,6 +119,9 @@ impl ProductWorld {
                 continue;
             }
             match output {
+                DataOutput::Follower(output) => self.perform_follower(at, number, output),
+                DataOutput::Keeper(output) => self.perform_keeper(at, number, output),
+                DataOutput::Bootstrap(output) => self.perform_bootstrap(at, number, output),
                 DataOutput::Startup(output) => self.perform_startup(at, number, output),
                 DataOutput::Engine(output) => self.perform_engine(at, number, output),
             }
@@ -102,9 +132,16 @@ impl ProductWorld {
         let process = &mut self.processes[index];
         let due = match &process.plane {
             Plane::Idle => None,
+            Plane::Following(follower) => follower.poll_timeout(),
             Plane::Starting { startup, .. } => startup.poll_timeout(),
-            Plane::Serving(serving) => serving.engine.poll_timeout().map(|(instant, _)| instant),
+            Plane::Serving(serving) => {
+                let engine = serving.engine.poll_timeout().map(|(instant, _)| instant);
+                let keeper = serving.keeper.as_ref().and_then(|keeper| keeper.poll_timeout());
+                engine.into_iter().chain(keeper).min()
+            }
         };
+        let side = process.bootstrap.as_ref().and_then(|bootstrap| bootstrap.poll_timeout());
+        let due = due.into_iter().chain(side).min();
         let due = due.map(|instant| process.clocks.when_instant(instant).max(at));
         if due != process.data_timer {
             process.data_timer = due;
@@ -112,6 +149,40 @@ impl ProductWorld {
                 self.heap.push(due, Event::DataTimer(number, life));
             }
         }
+    }
+
+    /// Applies entries to the local store, and flushes it now and then.
+    pub(super) fn apply(&mut self, at: TrueTime, number: ProcessNumber, end: LogEnd, changes: Vec<Change>) {
+        let flush = self.dice.chance(Stream::Store, "flush", 50_000);
+        let local = self.processes[usize::from(number)].local.clone();
+        let mut store = local.borrow_mut();
+        store.apply(end, changes.clone());
+        if flush {
+            store.flush();
+        }
+        let digest = store.digest();
+        self.watchers.show(at, &Seen::Applied { process: number, end, changes: &changes, digest });
+    }
+
+    /// The engine is gone, and the local store closes: at once, or only when a stuck task lets go of it
+    /// (HA-104, HA-105).
+    fn close_store(&mut self, at: TrueTime, number: ProcessNumber) {
+        let epoch = self.epoch_of(number);
+        let process = &mut self.processes[usize::from(number)];
+        process.host(Plane::Idle);
+        process.bootstrap = None;
+        let life = process.life;
+        let left = process.calls.values().filter(|call| call.reached).count();
+        let still_open = self.close_strange_streams(at, number);
+        if still_open > 0 || left > 0 {
+            let sentence =
+                format!("p{number} closed epoch {epoch} with {still_open} streams and {left} calls open");
+            self.watchers.complain(at, "FD-33 and HA-95 (the end of a tenure)", sentence);
+        }
+        let stuck = self.dice.chance(Stream::Store, "stuck_store", self.strikes.stuck_stores);
+        let (least, most) = if stuck { (SECOND, 80 * SECOND) } else { (100, 100 * MILLISECOND) };
+        let takes = self.dice.between(Stream::Store, "store_closes", least, most);
+        self.heap.push(at + takes, Event::ToNode(number, life, Box::new(Input::StoreClosed)));
     }
 
     /// What is to be performed next, and whether nothing could have struck before it yet.
@@ -122,12 +193,25 @@ impl ProductWorld {
         }
         let output = match &mut process.plane {
             Plane::Idle => None,
+            Plane::Following(follower) => follower.poll_output().map(DataOutput::Follower),
             Plane::Starting { startup, .. } => startup.poll_output().map(DataOutput::Startup),
-            Plane::Serving(serving) => serving.engine.poll_output().map(DataOutput::Engine),
-        }?;
+            Plane::Serving(serving) => {
+                let keeper = &mut serving.keeper;
+                serving.engine.poll_output().map(DataOutput::Engine).or_else(|| {
+                    keeper.as_mut().and_then(|keeper| keeper.poll_output()).map(DataOutput::Keeper)
+                })
+            }
+        };
+        let bootstrap = &mut process.bootstrap;
+        let output = output.or_else(|| {
+            bootstrap.as_mut().and_then(|bootstrap| bootstrap.poll_output()).map(DataOutput::Bootstrap)
+        })?;
         match &output {
+            DataOutput::Follower(output) => self.trace.add(output),
             DataOutput::Startup(output) => self.trace.add(output),
             DataOutput::Engine(output) => self.trace.add(output),
+            DataOutput::Keeper(output) => self.trace.add(output),
+            DataOutput::Bootstrap(output) => self.trace.add(output),
         }
         Some((output, true))
     }
@@ -171,16 +255,9 @@ impl ProductWorld {
                 self.ask_log(at, number, request, LogKind::Read { from: position, at_most: 1 });
             }
             Output::Log(AppenderOutput::Apply { end, changes }) => {
-                self.watchers.show(at, &Seen::Applied { process: number, end, changes: &changes });
-                let flush = self.dice.chance(Stream::Store, "flush", 50_000);
-                let process = &mut self.processes[index];
-                {
-                    let mut local = process.local.borrow_mut();
-                    local.apply(end, changes);
-                    if flush {
-                        local.flush();
-                    }
-                }
+                let bytes = changes.iter().map(bytes_of).sum();
+                self.apply(at, number, end, changes);
+                self.keeper_input(at, number, KeeperInput::Applied { position: end.position, bytes });
                 let asker = self.processes[index].asker;
                 let applied = DataAnswer::Applied(end.position);
                 self.tell_data(at, number, ToData::Answer(asker, applied));
@@ -190,10 +267,19 @@ impl ProductWorld {
                 self.trace.line(at, || format!("p{number} cannot write the log: {reason}"));
                 self.tell_node(at, number, Input::Failed(reason));
             }
-            Output::Node(report) => self.tell_node(at, number, Input::Engine(report)),
+            Output::Node(report) => {
+                self.tell_node(at, number, Input::Engine(report));
+                if report == NodeReport::Closed {
+                    self.close_store(at, number);
+                }
+            }
             Output::Event(event) => self.trace.line(at, || format!("p{number} {event:?}")),
         }
     }
+}
+
+fn bytes_of(change: &Change) -> u64 {
+    (change.key.len() + change.value.as_ref().map_or(0, Vec::len)) as u64
 }
 
 fn engine_answer(answer: DataAnswer) -> engine::Input {
@@ -215,7 +301,7 @@ fn engine_answer(answer: DataAnswer) -> engine::Input {
             engine::Input::Log(AppenderInput::Read { request, outcome })
         }
         DataAnswer::Applied(position) => engine::Input::Applied { position },
-        DataAnswer::Listed { .. } | DataAnswer::LocalStore(_) => {
+        DataAnswer::Listed { .. } | DataAnswer::LocalStore(_) | DataAnswer::ReplaceFailed(_) => {
             unreachable!("an engine neither lists nor replaces its store")
         }
     }

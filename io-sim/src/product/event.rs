@@ -5,9 +5,11 @@ use dexzd_core::ids::StreamId;
 
 use super::control::LeaseRequest;
 use super::log_io::LogRequest;
+use super::operator::{AdminCall, Errand};
 use super::orders::{ByHand, Order};
 use super::people::ClientToken;
 use super::process::{Part, ToData};
+use super::snapshot_io::SnapshotRequest;
 use super::worker::Wake;
 use crate::TrueTime;
 use crate::watch::ProcessNumber;
@@ -29,9 +31,13 @@ pub(super) enum Event {
     Uncounted(ProcessNumber, TrueTime, bool),
     LeaseLands(Box<LeaseRequest>),
     LogLands(Box<LogRequest>),
+    SnapshotLands(Box<SnapshotRequest>),
     DiskSynced(ProcessNumber, u32),
     Order(ProcessNumber, Order),
     ByHand(ByHand),
+    /// An operator begins something.
+    Errand(Errand),
+    AdminCalls(ProcessNumber, Box<AdminCall>),
     ClientWakes(usize),
     ClientCalls(ClientToken, ProcessNumber, Box<Call>),
     ClientHears(ClientToken, Box<Result<Answer, CallError>>),
@@ -60,9 +66,12 @@ impl Event {
             | Self::Uncounted(..)
             | Self::LeaseLands(_)
             | Self::LogLands(_)
+            | Self::SnapshotLands(_)
             | Self::DiskSynced(..)
             | Self::Order(..)
             | Self::ByHand(_)
+            | Self::Errand(_)
+            | Self::AdminCalls(..)
             | Self::ClientWakes(_)
             | Self::ClientCalls(..)
             | Self::ClientHears(..)

@@ -46,7 +46,7 @@ impl ProductWorld {
         let view = process.gate.look(process.clocks.now(at));
         let durable = match &process.plane {
             Plane::Serving(serving) => serving.durable,
-            Plane::Idle | Plane::Starting { .. } => Position(0),
+            Plane::Idle | Plane::Following(_) | Plane::Starting { .. } => Position(0),
         };
         if view == GateView::Doubt {
             process.held.push_back(leaving);

@@ -46,8 +46,12 @@ impl ProductWorld {
     /// The first position of the log in the store that is not below this one.
     pub(super) fn first_entry_from(&self, from: Position) -> Option<Position> {
         let (key, _) = self.store.objects_from(LOG_PREFIX, Self::log_key(from)).next()?;
-        let number = key.strip_prefix(LOG_PREFIX).expect("it begins so");
-        Some(Position(number.parse().expect("entries have numbers")))
+        Some(Self::position_of(key).expect("only entries stand there"))
+    }
+
+    /// The position of the entry with this key, if it is one.
+    pub(super) fn position_of(key: &Name) -> Option<Position> {
+        key.strip_prefix(LOG_PREFIX).map(|number| Position(number.parse().expect("entries have numbers")))
     }
 
     /// What the store has of the log, in order.
@@ -221,10 +225,8 @@ impl ProductWorld {
             let missed = self.dice.below(Stream::Store, "missed_by_parallel_reads", fresh + 1);
             entries.truncate(entries.len() - usize::try_from(missed).expect("few entries"));
         }
-        if let Some(last) = entries.last_mut()
-            && self.dice.chance(Stream::Store, "damaged", self.store_faults.damaged)
-        {
-            *last = Blob::from(&last[..last.len() / 2]);
+        if let Some(last) = entries.pop() {
+            entries.push(self.perhaps_damaged(last));
         }
         let full = entries.len() as u64 == u64::from(at_most);
         (entries, if full { ReadEnd::Full } else { ReadEnd::Missing })

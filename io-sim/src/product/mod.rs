@@ -11,25 +11,32 @@
 //! | --- | --- |
 //! | `flows`, `worker`, `client` | what people do with the product |
 //! | `people` | their connections and calls |
-//! | `orders`, `storms` | what operators and the weather do |
+//! | `orders`, `storms`, `operator` | what tests, the weather and operators do |
 //! | `control` | performs what `node` wants |
-//! | `data`, `starting` | perform what the engine and the start of an epoch want |
+//! | `data` | the data plane: which machine it hosts, what its engine wants |
+//! | `follow`, `starting` | a hot standby; the start of an epoch |
+//! | `snapshots`, `checkpoint` | keeper and bootstrap; a local store as files |
 //! | `leaving` | what leaves a process, and what it waits for |
-//! | `log_io` | requests to the log on their way |
+//! | `log_io`, `snapshot_io` | requests on their way |
 //! | `audit` | asks the product, at the end, about every Flow |
 
 mod audit;
+mod checkpoint;
 mod client;
 mod config;
 mod control;
 mod data;
 mod event;
 pub mod flows;
+mod follow;
 mod leaving;
 mod log_io;
+mod operator;
 mod orders;
 mod people;
 mod process;
+mod snapshot_io;
+mod snapshots;
 mod starting;
 mod storms;
 mod worker;
@@ -42,12 +49,14 @@ pub use client::Client;
 pub use config::{Place, ProductConfig, Strikes};
 pub use dexzd_core::node::Role;
 pub use flows::Shape;
+pub use operator::Errand;
 pub use orders::{ByHand, Order};
 pub use process::Part;
 pub use storms::{Prefix, StormKind};
 pub use worker::WorkerFaults;
 
 use self::event::Event;
+use self::operator::Operators;
 use self::people::{ClientToken, StreamEnds};
 use self::process::{Process, ToData};
 use self::storms::Storm;
@@ -75,6 +84,7 @@ pub struct ProductWorld {
     store: Store,
     store_faults: StoreFaults,
     storms: Vec<Storm>,
+    operators: Operators,
     /// Every lease that was ever written.
     lease_writes: Vec<Blob>,
     strikes: Strikes,
@@ -125,6 +135,7 @@ impl ProductWorld {
             store: Store::default(),
             store_faults: config.store,
             storms: Vec::new(),
+            operators: Operators::default(),
             lease_writes: Vec::new(),
             strikes: config.strikes,
             worker_faults: config.workers,
@@ -250,6 +261,7 @@ impl ProductWorld {
             }
             Event::LeaseLands(request) => self.lease_lands(at, *request),
             Event::LogLands(request) => self.log_lands(at, *request),
+            Event::SnapshotLands(request) => self.snapshot_lands(at, *request),
             Event::DiskSynced(number, life) => {
                 if self.processes[usize::from(number)].lives(life) {
                     self.disk_synced(at, number);
@@ -257,6 +269,8 @@ impl ProductWorld {
             }
             Event::Order(number, order) => self.order(at, number, order),
             Event::ByHand(hand) => self.by_hand(at, hand),
+            Event::Errand(errand) => self.errand(at, errand),
+            Event::AdminCalls(number, call) => self.admin_arrives(at, number, *call),
             Event::ClientWakes(client) => self.client_wakes(at, client),
             Event::ClientCalls(token, number, call) => self.client_calls(at, token, number, *call),
             Event::ClientHears(token, answer) => self.client_hears(at, token, &answer),

@@ -5,6 +5,7 @@ use dexzd_core::node::Input;
 use dexzd_core::stop::StopReason;
 
 use super::event::Event;
+use super::operator::Errand;
 use super::process::Part;
 use super::storms::{Prefix, Storm, StormKind};
 use super::{ProductWorld, Strikes, WorkerFaults};
@@ -80,6 +81,18 @@ impl ProductWorld {
             for (at, order) in planned(&mut self.dice, &strikes, end) {
                 self.order_at(at, process, order);
             }
+        }
+        for at in moments(&mut self.dice, self.config.step_downs_per_hour, end) {
+            let errands = [
+                Errand::StepDown,
+                Errand::StepDownTwice,
+                Errand::StaleEpoch,
+                Errand::WrongEpoch,
+                Errand::WrongNode,
+                Errand::Describe,
+            ];
+            let errand = errands[self.dice.weighted(Stream::Crash, "errand", &[5, 2, 1, 1, 1, 1])];
+            self.errand_at(at, errand);
         }
         let hands = [
             (self.config.lease_is_lost, ByHand::LoseLease),

@@ -30,6 +30,8 @@ pub(super) struct StreamEnds {
     to_server_at: TrueTime,
     /// Nobody has told the server yet that the Worker's end is gone.
     half_open: bool,
+    /// The engine has heard of it.
+    greeted: bool,
 }
 
 impl ProductWorld {
@@ -67,7 +69,7 @@ impl ProductWorld {
     }
 
     /// Whom a client or Worker tries: mostly the one that serves, as a load balancer would.
-    fn somebody(&mut self) -> ProcessNumber {
+    pub(super) fn somebody(&mut self) -> ProcessNumber {
         let any = self.dice.below(Stream::Network, "address", u64::from(self.config.processes));
         let any = u8::try_from(any).expect("few processes");
         if self.dice.chance(Stream::Network, "misdirected", self.strikes.misdirected) {
@@ -77,7 +79,7 @@ impl ProductWorld {
     }
 
     /// What is sent from or to an isolated process waits in a connection.
-    fn reachable_from(&self, at: TrueTime, number: ProcessNumber) -> TrueTime {
+    pub(super) fn reachable_from(&self, at: TrueTime, number: ProcessNumber) -> TrueTime {
         self.processes[usize::from(number)].isolated_until.max(at)
     }
 
@@ -100,7 +102,7 @@ impl ProductWorld {
         self.trace.line(at, || format!("{} asks p{number}: {call:?}", name(token)));
         let process = &mut self.processes[usize::from(number)];
         self.open_tokens.insert(token, Some((number, process.life, id)));
-        process.calls.insert(id, OpenCall { token, request: call.clone() });
+        process.calls.insert(id, OpenCall { token, request: call.clone(), reached: false });
         self.watchers.show(at, &Seen::Called { process: number, call: id, request: &call });
         self.tell_data(at, number, ToData::Engine(engine::Input::Call { id, call }));
     }
@@ -195,6 +197,7 @@ impl ProductWorld {
             to_worker_at: at,
             to_server_at: at,
             half_open: false,
+            greeted: false,
         };
         self.streams.insert(stream, ends);
         self.trace.line(at, || format!("worker-{worker} opens stream {stream} to p{number}"));
@@ -326,6 +329,29 @@ impl ProductWorld {
             let actions = self.workers[worker].disconnected(at, &mut self.dice);
             self.worker_acts(at, worker, actions);
         }
+    }
+
+    /// The engine hears of a stream.
+    pub(super) fn greeted(&mut self, stream: StreamId) {
+        if let Some(ends) = self.streams.get_mut(&stream) {
+            ends.greeted = true;
+        }
+    }
+
+    /// A tenure is over: streams that its engine never heard of are closed by the shell. How many are left
+    /// that the engine should have closed (FD-33)?
+    pub(super) fn close_strange_streams(&mut self, at: TrueTime, number: ProcessNumber) -> usize {
+        let life = self.processes[usize::from(number)].life;
+        let of_process: Vec<(StreamId, bool)> = self
+            .streams
+            .iter()
+            .filter(|(_, ends)| ends.process == number && ends.life == life)
+            .map(|(stream, ends)| (*stream, ends.greeted))
+            .collect();
+        for (stream, _) in of_process.iter().filter(|(_, greeted)| !greeted) {
+            self.close_stream(at, *stream);
+        }
+        of_process.iter().filter(|(_, greeted)| *greeted).count()
     }
 
     /// A process is dead: whoever was connected hears of it, mostly at once.

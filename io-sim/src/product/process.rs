@@ -7,13 +7,20 @@ use dexzd_core::engine::{Answer, Call, CallError, Engine, ServerFrame};
 use dexzd_core::gate::Gate;
 use dexzd_core::ids::{Blob, CallId, Epoch, Position, ProcessId, RequestId, StreamId};
 use dexzd_core::log::{ListOutcome, LogEnd, Origin, Outbox, ReadEnd, Startup, StartupOutput};
-use dexzd_core::node::{Node, OpenLog};
+use dexzd_core::node::{FollowOrder, Node, OpenLog};
 use dexzd_core::rng::Rng;
+use dexzd_core::snapshot::{Bootstrap, BootstrapOutput, Keeper, KeeperOutput};
+use dexzd_core::standby::{Follower, FollowerOutput};
+use dexzd_core::stop::StopReason;
 use dexzd_core::store::WriteOutcome;
 use dexzd_core::time::Instant;
 
+use super::checkpoint::Files;
 use super::event::Event;
+use super::operator::AdminCall;
 use super::people::ClientToken;
+use super::snapshot_io::SnapshotAnswer;
+use super::snapshots::Deleting;
 use crate::TrueTime;
 use crate::clock::Clocks;
 use crate::disk::Disk;
@@ -38,8 +45,15 @@ pub enum Part {
 pub(super) enum ToData {
     Open(OpenLog),
     Build,
+    Follow(FollowOrder),
     /// An answer to a request of one machine.
     Answer(Asker, DataAnswer),
+    /// An answer to a request about snapshots.
+    Snapshot(SideJob, SnapshotAnswer),
+    /// The lease carries this bound.
+    TrimmedBelow(Position),
+    /// A lease write of this epoch that was sent then is known to have landed.
+    LeaseWritten(Instant),
     Engine(dexzd_core::engine::Input),
 }
 
@@ -47,6 +61,27 @@ pub(super) enum ToData {
 /// nobody, although request numbers begin anew with each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Asker(pub(super) u32);
+
+/// Who looks after snapshots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Desk {
+    #[default]
+    Keeper,
+    Bootstrap,
+}
+
+/// One keeper or bootstrap, with a number of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct SideJob {
+    pub(super) desk: Desk,
+    number: u32,
+}
+
+impl SideJob {
+    pub(super) fn next(self, desk: Desk) -> Self {
+        Self { desk, number: self.number + 1 }
+    }
+}
 
 /// How a request to the log or the local store ended.
 #[derive(Clone, Debug)]
@@ -56,14 +91,18 @@ pub(super) enum DataAnswer {
     Listed { request: RequestId, outcome: ListOutcome },
     Applied(Position),
     LocalStore(LogEnd),
+    ReplaceFailed(StopReason),
 }
 
 /// What a machine of the data plane wants.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is kept for a moment")]
 pub(super) enum DataOutput {
+    Follower(FollowerOutput),
     Startup(StartupOutput),
     Engine(dexzd_core::engine::Output),
+    Keeper(KeeperOutput),
+    Bootstrap(BootstrapOutput),
 }
 
 /// What waits for a position to be durable, or for a doubt to end.
@@ -74,10 +113,11 @@ pub(super) enum Leaving {
     Close(StreamId),
 }
 
-/// The data plane in the life of its one epoch.
+/// What the data plane hosts.
 #[derive(Debug)]
 pub(super) enum Plane {
     Idle,
+    Following(Box<Follower>),
     Starting { startup: Box<Startup>, origin: Origin },
     Serving(Box<Serving>),
 }
@@ -87,6 +127,7 @@ pub(super) struct Serving {
     pub(super) engine: Engine<SharedStore>,
     pub(super) outbox: Outbox<Leaving>,
     pub(super) durable: Position,
+    pub(super) keeper: Option<Box<Keeper>>,
 }
 
 /// A write on its way to the disk.
@@ -103,6 +144,8 @@ pub(super) struct DiskWrite {
 pub(super) struct OpenCall {
     pub(super) token: ClientToken,
     pub(super) request: Call,
+    /// An engine was asked.
+    pub(super) reached: bool,
 }
 
 #[derive(Debug)]
@@ -132,6 +175,16 @@ pub(super) struct Process {
     pub(super) plane: Plane,
     /// Of the machine that the data plane hosts now.
     pub(super) asker: Asker,
+    /// The keeper or bootstrap of now.
+    pub(super) side_job: SideJob,
+    pub(super) bootstrap: Option<Box<Bootstrap>>,
+    /// What the keeper deletes.
+    pub(super) deleting: BTreeMap<RequestId, Deleting>,
+    /// The newest bound that the lease is known to carry.
+    pub(super) trimmed_below: Position,
+    /// The keeper's frozen copy of the local store, and what a bootstrap has downloaded: on the disk.
+    pub(super) checkpoint: Files,
+    pub(super) downloads: Files,
     pub(super) data_timer: Option<TrueTime>,
     pub(super) epoch: Option<Epoch>,
     pub(super) released: Option<Epoch>,
@@ -146,6 +199,8 @@ pub(super) struct Process {
     pub(super) disk_writes: VecDeque<DiskWrite>,
     pub(super) entropy: Rng,
     pub(super) calls: BTreeMap<CallId, OpenCall>,
+    /// Calls of `AdminService` that have no answer yet.
+    pub(super) admin_calls: BTreeMap<CallId, AdminCall>,
 }
 
 impl Process {
@@ -167,6 +222,12 @@ impl Process {
             to_data_at: 0,
             plane: Plane::Idle,
             asker: Asker(0),
+            side_job: SideJob::default(),
+            bootstrap: None,
+            deleting: BTreeMap::new(),
+            trimmed_below: Position(0),
+            checkpoint: Files::new(),
+            downloads: Files::new(),
             data_timer: None,
             epoch: None,
             released: None,
@@ -179,6 +240,7 @@ impl Process {
             disk_writes: VecDeque::new(),
             entropy: Rng::new(0),
             calls: BTreeMap::new(),
+            admin_calls: BTreeMap::new(),
         }
     }
 
@@ -203,6 +265,8 @@ impl Process {
     /// Another volume, with nothing on it.
     pub(super) fn lose_disk(&mut self) {
         self.local = SharedStore::default();
+        self.checkpoint.clear();
+        self.downloads.clear();
     }
 
     /// Whether an engine is there to be asked.
@@ -221,6 +285,9 @@ impl Process {
         self.node = None;
         self.node_timer = None;
         self.plane = Plane::Idle;
+        self.bootstrap = None;
+        self.deleting.clear();
+        self.trimmed_below = Position(0);
         self.data_timer = None;
         self.epoch = None;
         self.gate = Gate::default();
@@ -228,5 +295,6 @@ impl Process {
         self.log = None;
         self.disk_writes.clear();
         self.calls.clear();
+        self.admin_calls.clear();
     }
 }

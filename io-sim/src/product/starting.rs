@@ -11,7 +11,7 @@ use super::process::{DataAnswer, Plane, Serving, ToData};
 use super::{NODE, ProductWorld};
 use crate::TrueTime;
 use crate::dice::Stream;
-use crate::watch::{ProcessNumber, Seen};
+use crate::watch::ProcessNumber;
 
 /// Closed runs are kept for longer than any simulated run.
 const RETENTION_MS: u64 = 7 * 24 * 3_600 * 1_000;
@@ -19,8 +19,10 @@ const RETENTION_MS: u64 = 7 * 24 * 3_600 * 1_000;
 impl ProductWorld {
     pub(super) fn open_log(&mut self, at: TrueTime, number: ProcessNumber, open: OpenLog) {
         let seed = self.dice.seed(Stream::Jitter(number), "startup");
+        self.end_following(number);
         let process = &mut self.processes[usize::from(number)];
         let origin = Origin { node_id: Name::new(NODE), process_id: open.process_id, epoch: open.epoch };
+        process.trimmed_below = open.trimmed_below;
         let local = process.local.borrow().end();
         let options = StartupOptions {
             origin: origin.clone(),
@@ -51,6 +53,11 @@ impl ProductWorld {
             DataAnswer::Listed { request, outcome } => StartupInput::Listed { request, outcome },
             DataAnswer::Applied(position) => StartupInput::Applied { position },
             DataAnswer::LocalStore(end) => StartupInput::LocalStore { end },
+            DataAnswer::ReplaceFailed(reason) => {
+                self.processes[usize::from(number)].host(Plane::Idle);
+                self.tell_node(at, number, Input::Failed(reason));
+                return;
+            }
         };
         self.startup_input(at, number, input);
     }
@@ -69,17 +76,14 @@ impl ProductWorld {
                 self.write_log(at, number, request, position, entry);
             }
             StartupOutput::Apply { end, changes } => {
-                self.watchers.show(at, &Seen::Applied { process: number, end, changes: &changes });
-                self.processes[index].local.borrow_mut().apply(end, changes);
+                self.apply(at, number, end, changes);
                 let applied = DataAnswer::Applied(end.position);
                 self.tell_data(at, number, ToData::Answer(asker, applied));
             }
             StartupOutput::DiscardLocalStore(reason) => {
                 self.trace.line(at, || format!("p{number} discards its local store: {reason:?}"));
-                let process = &mut self.processes[index];
-                process.local = crate::local_store::SharedStore::default();
-                let end = process.local.borrow().end();
-                self.tell_data(at, number, ToData::Answer(asker, DataAnswer::LocalStore(end)));
+                let trimmed_below = self.processes[index].trimmed_below;
+                self.begin_bootstrap(at, number, trimmed_below);
             }
             StartupOutput::FenceAccepted { .. } => self.tell_node(at, number, Input::LogFenced),
             StartupOutput::LogShorter { known, found } => {
@@ -95,10 +99,11 @@ impl ProductWorld {
                     format!("p{number} is ready at {}, {entries_applied} entries applied", end.position)
                 });
                 let seed = self.dice.seed(Stream::Jitter(number), "engine");
-                let process = &mut self.processes[index];
-                let Plane::Starting { origin, .. } = process.host(Plane::Idle) else {
+                let Plane::Starting { origin, .. } = self.processes[index].host(Plane::Idle) else {
                     unreachable!("a start gave this output")
                 };
+                let keeper = self.new_keeper(at, number, origin.epoch, end);
+                let process = &mut self.processes[index];
                 let config =
                     EngineConfig { origin, log_end: end, newest_time, seed, retention_ms: RETENTION_MS };
                 let mut outbox = Outbox::new();
@@ -107,6 +112,7 @@ impl ProductWorld {
                     engine: Engine::new(config, process.local.clone()),
                     outbox,
                     durable: end.position,
+                    keeper,
                 })));
                 let life = process.life;
                 self.heap.push(at, Event::Alive(number, life));

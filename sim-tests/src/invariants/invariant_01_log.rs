@@ -1,10 +1,11 @@
 //! Invariant 1: the log is contiguous and chained, epochs never go down, all entries of an epoch are by
-//! one process, the first of them its fence.
+//! one process, the first of them its fence. Of what stands in the log only entries below the bound that a
+//! lease write carried are ever deleted, and never a fence (D-30).
 //!
-//! Not checked: trimming, which this storey of the simulator does not do.
+//! Not checked: what somebody deletes by hand.
 
-use dexzd_core::ids::{Epoch, Position, ProcessId};
-use dexzd_core::log::{Entry, EntryBody, LogEnd};
+use dexzd_core::ids::{Blob, Epoch, Position, ProcessId};
+use dexzd_core::log::{Entry, EntryBody, EntryKind, LogEnd};
 use dexzd_io_sim::TrueTime;
 use dexzd_io_sim::watch::{Seen, Watcher};
 
@@ -15,6 +16,24 @@ use super::NODE;
 pub struct LogIsWhole {
     end: LogEnd,
     writer: Option<(Epoch, ProcessId)>,
+    /// The highest bound that ever stood in the lease.
+    trimmed_below: Position,
+}
+
+impl LogIsWhole {
+    fn must_be_trimmed(&self, process: u8, position: Position, entry: &Blob) -> Result<(), String> {
+        if position >= self.trimmed_below {
+            return Err(format!(
+                "p{process} deleted the entry at {position}; the lease says {}",
+                self.trimmed_below
+            ));
+        }
+        match EntryKind::of(entry, NODE) {
+            EntryKind::Fence => Err(format!("p{process} deleted the fence at {position}")),
+            EntryKind::Changes => Ok(()),
+            EntryKind::Unreadable => Err(format!("p{process} deleted what it could not read at {position}")),
+        }
+    }
 }
 
 impl Watcher for LogIsWhole {
@@ -23,8 +42,16 @@ impl Watcher for LogIsWhole {
     }
 
     fn observe(&mut self, _at: TrueTime, seen: &Seen<'_>) -> Result<(), String> {
-        let Seen::EntryDurable { position, entry } = seen else {
-            return Ok(());
+        let (position, entry) = match seen {
+            Seen::EntryDurable { position, entry } => (position, entry),
+            Seen::LeaseLanded { record, .. } => {
+                self.trimmed_below = self.trimmed_below.max(record.trimmed_below);
+                return Ok(());
+            }
+            Seen::EntryDeleted { process, position, entry } => {
+                return self.must_be_trimmed(*process, *position, entry);
+            }
+            _ => return Ok(()),
         };
         let (entry, chain) = Entry::decode(entry, NODE)
             .map_err(|error| format!("the entry at {position} cannot be read: {error:?}"))?;
@@ -58,7 +85,9 @@ impl Watcher for LogIsWhole {
 #[cfg(test)]
 mod tests {
     use super::LogIsWhole;
-    use crate::invariants::made_up::{Log, tell};
+    use crate::invariants::made_up::{Log, lease, tell};
+    use dexzd_core::ids::Position;
+    use dexzd_core::lease::LeaseState;
     use dexzd_io_sim::watch::Seen;
 
     fn durable(log: &Log) -> Vec<(u64, Seen<'_>)> {
@@ -105,5 +134,30 @@ mod tests {
         story.remove(1);
         let gap = "the entry at 3 does not follow 1".to_owned();
         assert_eq!(tell(LogIsWhole::default(), &story), Err(gap));
+    }
+    #[test]
+    fn d_030_only_what_lies_below_the_bound_goes_and_no_fence() {
+        let mut log = Log::default();
+        log.fence(1, 1);
+        log.changes(1, 1, &[]);
+        log.changes(1, 1, &[]);
+        let mut record = lease(1, 1, LeaseState::Held);
+        record.trimmed_below = Position(3);
+        let landed = Seen::LeaseLanded { process: 1, record: &record };
+        let deleted = |at: usize| {
+            let (position, entry) = &log.entries[at];
+            (2, Seen::EntryDeleted { process: 1, position: *position, entry })
+        };
+        let mut story = durable(&log);
+        story.push((1, landed));
+        story.push(deleted(1));
+        assert_eq!(tell(LogIsWhole::default(), &story), Ok(()));
+        story.pop();
+        story.push(deleted(0));
+        assert_eq!(tell(LogIsWhole::default(), &story), Err("p1 deleted the fence at 1".to_owned()));
+        story.pop();
+        story.push(deleted(2));
+        let early = "p1 deleted the entry at 3; the lease says 3".to_owned();
+        assert_eq!(tell(LogIsWhole::default(), &story), Err(early));
     }
 }

@@ -4,12 +4,15 @@
 //! Where the lease object was lost before an epoch came to its fence, nothing anywhere tells of that epoch,
 //! and it may come again: it never served.
 //!
-//! Not checked: step-down calls, which this storey of the simulator does not make.
+//! And what `AdminService` says about a step down is what happened (D-38).
+//!
+//! Not checked: that a call is answered at all (see the simulated operators).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dexzd_core::ids::Epoch;
+use dexzd_core::ids::{Epoch, ProcessId};
 use dexzd_core::log::Entry;
+use dexzd_core::node::{AdminAnswer, AdminRequest, StepDownOutcome};
 use dexzd_io_sim::TrueTime;
 use dexzd_io_sim::watch::{ProcessNumber, Seen, Watcher};
 
@@ -21,6 +24,9 @@ pub struct ReleasedIsOver {
     released: BTreeMap<Epoch, ProcessNumber>,
     fenced: BTreeSet<Epoch>,
     lease_was_lost: bool,
+    stepped_down: BTreeMap<Epoch, ProcessNumber>,
+    /// Who held which epoch, of every lease write that landed.
+    holders: BTreeMap<Epoch, BTreeSet<ProcessId>>,
 }
 
 impl ReleasedIsOver {
@@ -30,6 +36,46 @@ impl ReleasedIsOver {
             Some(by) => Err(format!("p{process} {what} under epoch {epoch}, which p{by} had released")),
             None => Ok(()),
         }
+    }
+}
+
+impl ReleasedIsOver {
+    fn must_be_true(
+        &self,
+        process: ProcessNumber,
+        process_id: ProcessId,
+        request: &AdminRequest,
+        answer: &AdminAnswer,
+    ) -> Result<(), String> {
+        let held = |epoch: &Epoch, holder: &ProcessId| {
+            self.holders.get(epoch).is_some_and(|holders| holders.contains(holder))
+        };
+        let (right, what) = match (request, answer) {
+            (AdminRequest::Describe, AdminAnswer::Described { epoch, holder, .. }) => {
+                (*holder == process_id && held(epoch, holder), "described")
+            }
+            (
+                AdminRequest::StepDown { epoch, .. },
+                AdminAnswer::SteppedDown { released_epoch, outcome, .. },
+            ) => {
+                let right = released_epoch == epoch
+                    && self.released.contains_key(epoch)
+                    && match outcome {
+                        StepDownOutcome::TakenOver { active } => active.is_none_or(|active| {
+                            active.holder != process_id && held(&active.epoch, &active.holder)
+                        }),
+                        StepDownOutcome::TakenBack { active } => {
+                            active.holder == process_id
+                                && active.epoch > *epoch
+                                && held(&active.epoch, &active.holder)
+                        }
+                        StepDownOutcome::Unknown { .. } => true,
+                    };
+                (right, "stepped down")
+            }
+            _ => (false, "answered"),
+        };
+        if right { Ok(()) } else { Err(format!("p{process} {what} to {request:?}: {answer:?}")) }
     }
 }
 
@@ -45,6 +91,18 @@ impl Watcher for ReleasedIsOver {
                     self.fenced.insert(entry.origin.epoch);
                 }
             }
+            Seen::LeaseLanded { record, .. } => {
+                self.holders.entry(record.epoch).or_default().insert(record.holder);
+            }
+            Seen::SteppingDown { process, epoch } => {
+                self.must_not_be_released(*process, *epoch, "stepped down")?;
+                if let Some(by) = self.stepped_down.insert(*epoch, *process) {
+                    return Err(format!("epoch {epoch} was stepped down twice, by p{by} and by p{process}"));
+                }
+            }
+            Seen::AdminAnswered { process, process_id, request, answer: Ok(answer) } => {
+                self.must_be_true(*process, *process_id, request, answer)?;
+            }
             Seen::LeaseLost => {
                 self.lease_was_lost = true;
                 let fenced = &self.fenced;
@@ -53,6 +111,10 @@ impl Watcher for ReleasedIsOver {
             Seen::Died { process, .. } if self.lease_was_lost => {
                 let fenced = &self.fenced;
                 self.released.retain(|epoch, by| by != process || fenced.contains(epoch));
+            }
+            // An old lease that was put back can be taken and released again; it never comes to serving.
+            Seen::ReleaseSent { process, epoch } if self.lease_was_lost => {
+                self.released.insert(*epoch, *process);
             }
             Seen::ReleaseSent { process, epoch } => {
                 self.must_not_be_released(*process, *epoch, "sent a release")?;
@@ -106,5 +168,11 @@ mod tests {
             tell(ReleasedIsOver::default(), &[(1, RELEASE), (2, RELEASE)]),
             Err("p0 sent a release under epoch 7, which p0 had released".to_owned())
         );
+    }
+    #[test]
+    fn an_epoch_that_is_stepped_down_twice_is_seen() {
+        let down = |process| Seen::SteppingDown { process, epoch: Epoch(7) };
+        let twice = "epoch 7 was stepped down twice, by p0 and by p1".to_owned();
+        assert_eq!(tell(ReleasedIsOver::default(), &[(1, down(0)), (2, down(1))]), Err(twice));
     }
 }

@@ -466,6 +466,20 @@ fn fd_033_no_stream_is_carried_over_to_the_next_epoch() {
 }
 
 #[test]
+fn fd_033_a_stream_that_opens_after_the_drain_is_closed_and_not_left_hanging() {
+    let (mut world, worker, _) = running(step("Pay"));
+    for order in [NodeOrder::Drain, NodeOrder::Interrupt, NodeOrder::Commit] {
+        world.step(Input::Node(order));
+    }
+    let late = world.worker(&["Pay"]);
+    assert_eq!(world.closed_streams, [late]);
+    world.step(Input::Node(NodeOrder::Close));
+    assert_eq!(world.closed_streams, [late, worker]);
+    let later = world.worker(&["Pay"]);
+    assert_eq!(world.closed_streams, [late, worker, later]);
+}
+
+#[test]
 fn fd_016_ha_016_a_drain_lets_running_attempts_finish_and_hands_out_nothing_new() {
     let (mut world, worker, task) = running(step("Pay"));
     world.step(Input::Node(NodeOrder::Drain));

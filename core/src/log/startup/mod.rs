@@ -28,7 +28,6 @@ use super::reader::{
 };
 use super::write::{EntryWrite, Progress, Request};
 use crate::ids::{Blob, Position, RequestId};
-use crate::mutant::{self, Mutant};
 use crate::rng::Rng;
 use crate::stop::StopReason;
 use crate::store::{ReadOutcome, Version};
@@ -129,9 +128,6 @@ impl Startup {
             StartupInput::LeaseConfirmed => {
                 if let Phase::Confirming { fence } = self.phase {
                     self.phase = Phase::Finishing { fence };
-                    if mutant::is(Mutant::FenceAppliedFirst) {
-                        return self.on_fence_applied(fence);
-                    }
                     self.batches.push_back(Batch {
                         first: fence.position,
                         end: fence,
@@ -212,8 +208,7 @@ impl Startup {
     fn try_local(&mut self, local: LogEnd) {
         self.reader.start_behind(local);
         // The entry at the trim bound and all above it are there; position 1 is the first of all.
-        let no_bound = mutant::is(Mutant::MissingIsTheEnd);
-        let lowest_usable = if no_bound { Position(0) } else { self.options.trimmed_below };
+        let lowest_usable = self.options.trimmed_below;
         if local.position == Position(0) {
             if lowest_usable > Position(1) {
                 // Nothing is left to rebuild from, unless a snapshot is.
@@ -287,7 +282,6 @@ impl Startup {
         };
         match ranges.range_ended(self.now.instant, nothing_read, then, &mut self.rng) {
             Seen::Missing if self.reader.is_unverified() => self.discard(DiscardReason::BeyondLog),
-            Seen::Missing if mutant::is(Mutant::HoleIsTheEnd) => self.on_log_end(),
             Seen::Missing => *ranges = Ranges::look_behind(self.now.instant),
             seen => self.on_seen(seen),
         }
@@ -343,14 +337,6 @@ impl Startup {
             Progress::Going => {}
             Progress::Accepted => {
                 self.phase = Phase::Confirming { fence };
-                if mutant::is(Mutant::FenceAppliedFirst) {
-                    self.batches.push_back(Batch {
-                        first: fence.position,
-                        end: fence,
-                        entries: 1,
-                        ..Batch::default()
-                    });
-                }
                 self.outputs.push_back(StartupOutput::FenceAccepted { end: fence });
             }
             Progress::Occupied(bytes) => self.on_occupied(&bytes),
@@ -364,10 +350,6 @@ impl Startup {
             Ok((entry, _)) if entry.follows(&self.reader.end()).is_err() => {
                 let at = self.reader.next_position();
                 self.fail(StopReason::LeaseTaken, at, Some(EntryError::BrokenChain));
-            }
-            Ok(_) if mutant::is(Mutant::LateEntrySkipped) => {
-                drop(self.reader.take_in(core::slice::from_ref(bytes)));
-                self.read_on();
             }
             Ok(_) | Err(_) => {
                 if self.take_in(core::slice::from_ref(bytes)) {
@@ -385,17 +367,13 @@ impl Startup {
         if let Phase::Finishing { fence } = self.phase
             && fence.position == position
         {
-            self.on_fence_applied(fence);
+            self.phase = Phase::Over;
+            self.outputs.push_back(StartupOutput::Ready {
+                end: fence,
+                newest_time: self.newest_time,
+                entries_applied: self.entries_applied,
+            });
         }
-    }
-
-    fn on_fence_applied(&mut self, fence: LogEnd) {
-        self.phase = Phase::Over;
-        self.outputs.push_back(StartupOutput::Ready {
-            end: fence,
-            newest_time: self.newest_time,
-            entries_applied: self.entries_applied,
-        });
     }
 
     fn on_tick(&mut self) {
