@@ -30,6 +30,7 @@ pub mod gate;
 pub mod ids;
 pub mod lease;
 pub mod log;
+pub mod mutant;
 #[cfg(feature = "exhaustive")]
 pub mod names;
 pub mod node;

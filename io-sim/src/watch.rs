@@ -71,6 +71,17 @@ pub enum Seen<'a> {
         /// Which epoch.
         epoch: Epoch,
     },
+    /// A holder counts on its lease until then.
+    Prolonged {
+        /// Whose.
+        process: ProcessNumber,
+        /// Of which epoch.
+        epoch: Epoch,
+        /// When it came to know that.
+        decided_at: TrueTime,
+        /// When its own clock reaches the end of the period.
+        until: TrueTime,
+    },
     /// A gate was opened or its deadline moved.
     GateOpen {
         /// Whose.

@@ -27,6 +27,7 @@ pub mod explain;
 pub mod invariants;
 pub mod log_file;
 pub mod lookout;
+pub mod mutants;
 pub mod recorder;
 pub mod report;
 pub mod runner;
@@ -38,8 +39,8 @@ use dexzd_io_sim::product::ProductConfig;
 use dexzd_io_sim::watch::Watchers;
 
 use crate::invariants::{
-    AcknowledgedStays, EpochsRise, FlowResults, Gates, HealthIsRight, LogIsWhole, NothingIsStranded,
-    ReleasedIsOver, SomebodyServes, StateIsTheLog, WorkIsCounted,
+    AcknowledgedStays, EpochsRise, FenceIsConfirmed, FlowResults, Gates, HealthIsRight, LogIsWhole,
+    LostForAReason, NothingIsStranded, ReleasedIsOver, SomebodyServes, StateIsTheLog, WorkIsCounted,
 };
 
 /// Everything that a run of the whole product is checked against.
@@ -55,6 +56,8 @@ pub fn product_watchers(config: &ProductConfig) -> Watchers {
         Box::new(ReleasedIsOver::default()),
         Box::new(HealthIsRight::new(config.clocks_are_sane().then_some(config.drift_ppb))),
         Box::new(FlowResults),
+        Box::new(LostForAReason::default()),
+        Box::new(FenceIsConfirmed::default()),
     ];
     if config.clocks_are_sane() {
         watchers.push(Box::new(Gates::default()));

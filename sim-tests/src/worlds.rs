@@ -6,7 +6,7 @@ use dexzd_io_sim::product::{ProductConfig, ProductWorld};
 use dexzd_io_sim::trace::Trace;
 use dexzd_io_sim::watch::Watchers;
 
-use crate::invariants::{EpochsRise, Gates, LeaseTraffic, ReleasedIsOver, SomebodyServes};
+use crate::invariants::{EpochsRise, Gates, LeaseTraffic, LostForAReason, ReleasedIsOver, SomebodyServes};
 use crate::lookout::Lookout;
 use crate::product_watchers;
 use crate::recorder::Recorder;
@@ -103,6 +103,7 @@ fn lease(mut dice: Dice, trace: Trace) -> Run {
         Box::new(SomebodyServes::new(config.recovered_by())),
         Box::new(ReleasedIsOver::default()),
         Box::new(LeaseTraffic::new(config.duration)),
+        Box::new(LostForAReason::default()),
     ]);
     let (watchers, recorder) = observed(watchers, &trace);
     let mut world = LeaseWorld::new(config, dice, watchers, trace);

@@ -19,6 +19,7 @@ use super::record::{StepPhase, StepRecord};
 use super::retry::{EffectiveRetry, RetryVerdict};
 use super::turn::{Turn, method_options, millis, recovery_movement, step_context};
 use crate::ids::{HandoutId, Name, StepExecutionId, StreamId};
+use crate::mutant::{self, Mutant};
 
 /// A failed attempt.
 #[derive(Clone, Debug)]
@@ -50,13 +51,18 @@ impl Turn<'_> {
         let Some(worker) = self.cx.streams.get(stream).map(|stream| stream.worker.clone()) else {
             return;
         };
-        let handout = self.cx.new_handout();
+        let mut handout = self.cx.new_handout();
         let snapshot = self.first_snapshot(id);
         let time = self.cx.time;
         let input = self.run.input(id);
         let Some(step) = self.run.steps.get_mut(id) else {
             return;
         };
+        if mutant::is(Mutant::HandoutByAttempt) {
+            let name = alloc::format!("{}{id}{:?}", self.run.id, step.call.method);
+            let hash = name.bytes().fold(0_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+            handout.counter = hash.wrapping_add(step.call.attempt.into());
+        }
         step.call.first_handout.get_or_insert(time);
         step.phase = StepPhase::Running { work, handout, worker };
         step.since = time;
@@ -112,7 +118,7 @@ impl Turn<'_> {
             None => false,
             Some(epoch) => step.call.durability == Durability::Sync || epoch == self.cx.epoch,
         };
-        if keeps {
+        if keeps && !mutant::is(Mutant::SnapshotTakenAgain) {
             return self.run.snapshots.get(id).cloned().unwrap_or_default();
         }
         let snapshot = self.run.snapshot(&method_options(step).loads);
@@ -155,6 +161,9 @@ impl Turn<'_> {
                 if let Some(step) = self.run.steps.get_mut(id) {
                     step.call.attempt += 1;
                     step.call.last_failure = Some(failed.failure);
+                    if mutant::is(Mutant::CheckpointLost) {
+                        step.call.checkpoint = None;
+                    }
                 }
                 let timer = self.run.timer(due, TimerKind::Backoff(id.clone()));
                 self.cx.set_timer(self.run, timer);
@@ -199,6 +208,15 @@ impl Turn<'_> {
         }
     }
 
+    /// The frame of a running attempt never left (D-23).
+    pub(super) fn unsent(&mut self, id: &StepExecutionId) {
+        if mutant::is(Mutant::UnsentCounts) {
+            self.attempt_failed(id, FailedAttempt::not_completed("it never left"));
+        } else {
+            self.hand_back(id);
+        }
+    }
+
     /// A running attempt goes back into the queue: same number, same snapshot, no retry consumed.
     pub(super) fn hand_back(&mut self, id: &StepExecutionId) {
         let Some(StepPhase::Running { work, handout, .. }) =
@@ -234,7 +252,8 @@ impl Turn<'_> {
         if matches!(
             self.run.steps.get(id).map(|step| &step.phase),
             Some(StepPhase::BackingOff(_) | StepPhase::Delayed(_))
-        ) {
+        ) || mutant::is(Mutant::TimerFiresTwice) && self.run.steps.get(id).is_some()
+        {
             self.queue(id);
         }
     }

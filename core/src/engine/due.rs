@@ -8,6 +8,7 @@ use super::record::CurrentRun;
 use super::run::decode;
 use super::{Engine, state::StateRead};
 use crate::ids::{Name, RunId};
+use crate::mutant::{self, Mutant};
 
 impl<S: StateRead> Engine<S> {
     /// Fires what is due, a bounded batch of it: each timer once (D-39).
@@ -39,7 +40,9 @@ impl<S: StateRead> Engine<S> {
     }
 
     fn fire(&mut self, timer: Timer) {
-        self.cx.changes.push(Change { key: keys::timer(&timer), value: None });
+        if !mutant::is(Mutant::TimerFiresTwice) {
+            self.cx.changes.push(Change { key: keys::timer(&timer), value: None });
+        }
         if timer.kind == TimerKind::Retention {
             return self.delete_run(timer.run_id);
         }
@@ -145,10 +148,22 @@ impl<S: StateRead> Engine<S> {
         let mut turn = self.turn(item.run_id).ok()?;
         match turn.run.steps.get(&item.step).map(|step| step.phase.clone()) {
             Some(super::record::StepPhase::Queued(queued)) if queued == work => {
+                if mutant::is(Mutant::QueuedIsForgotten) {
+                    return Some(item.run_id);
+                }
+                if mutant::is(Mutant::QueuedIsCharged)
+                    && let Some(step) = turn.run.steps.get_mut(&item.step)
+                {
+                    step.call.attempt += 1;
+                }
                 turn.cx.enqueue_again(turn.run, work, &item.step);
                 self.recovered.queued_steps += 1;
             }
             Some(super::record::StepPhase::Running { work: running, .. }) if running == work => {
+                if mutant::is(Mutant::NotCompletedIsFree) {
+                    turn.hand_back(&item.step);
+                    return Some(item.run_id);
+                }
                 let failed = FailedAttempt::not_completed("the node stopped while a Worker had the attempt");
                 turn.attempt_failed(&item.step, failed);
                 self.recovered.failed_attempts += 1;

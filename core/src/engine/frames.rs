@@ -15,6 +15,7 @@ use super::turn::millis;
 use super::validate;
 use super::{Engine, state::StateRead};
 use crate::ids::{HandoutId, Name, Position, StreamId};
+use crate::mutant::{self, Mutant};
 
 /// What a Worker's method returned.
 pub(super) enum Outcome {
@@ -96,7 +97,11 @@ impl<S: StateRead> Engine<S> {
 
     /// The task, if this is the stream that carries it and it is still current (D-44).
     fn current_task(&self, id: StreamId, handout: HandoutId) -> Option<RunningTask> {
-        self.cx.running.get(&handout).filter(|task| task.stream == id).cloned()
+        self.cx
+            .running
+            .get(&handout)
+            .filter(|task| task.stream == id || mutant::is(Mutant::ResultFromAnyStream))
+            .cloned()
     }
 
     fn heartbeat(
@@ -175,8 +180,10 @@ impl<S: StateRead> Engine<S> {
     fn settled(&mut self, stream: StreamId, handout: HandoutId, accepted: bool, durability: Durability) {
         let frame = ServerFrame::Settled { handout, accepted };
         self.cx.staged.push(match durability {
-            Durability::Sync => Staged::Committed { stream, frame },
-            Durability::Async => Staged::Following { stream, after: Position(0), frame },
+            Durability::Sync if !mutant::is(Mutant::ResultAcknowledgedEarly) => {
+                Staged::Committed { stream, frame }
+            }
+            Durability::Sync | Durability::Async => Staged::Following { stream, after: Position(0), frame },
         });
     }
 
@@ -211,7 +218,7 @@ impl<S: StateRead> Engine<S> {
                 continue;
             };
             if never_left {
-                turn.hand_back(&task.step);
+                turn.unsent(&task.step);
             } else {
                 lost_attempts += 1;
                 turn.attempt_failed(&task.step, FailedAttempt::not_completed(why));

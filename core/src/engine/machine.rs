@@ -19,6 +19,7 @@ use super::state::{Overlay, StateRead, View};
 use super::turn::Turn;
 use crate::ids::{Name, Position, RunId};
 use crate::log::{Appender, AppenderOutput, LogEnd, Origin};
+use crate::mutant::{self, Mutant};
 use crate::time::{Instant, Now, Timestamp};
 
 /// Wall time can jump: a durable timer is looked at again after this time at the latest.
@@ -215,7 +216,7 @@ impl<S: StateRead> Engine<S> {
     /// Engine time never goes backwards, and goes on while the wall clock is behind it (D-39, lesson B8).
     fn look_at_clocks(&mut self, now: Now) {
         self.cx.now = now;
-        if now.wall >= self.cx.time {
+        if now.wall >= self.cx.time || mutant::is(Mutant::TimeGoesBack) {
             self.wall_lag = Duration::ZERO;
             self.cx.time = now.wall;
             return;
@@ -284,7 +285,7 @@ impl<S: StateRead> Engine<S> {
         for (handout, task) in unsent {
             self.cx.outputs.push_back(Output::Withdraw { stream: task.stream, handout });
             if let Ok(mut turn) = self.turn(task.run_id) {
-                turn.hand_back(&task.step);
+                turn.unsent(&task.step);
                 self.collect(task.run_id);
             }
         }
@@ -342,7 +343,7 @@ impl<S: StateRead> Engine<S> {
         for run_id in self.runs.touched() {
             self.serve_waits(run_id);
         }
-        if self.lifecycle == Lifecycle::Serving {
+        if self.lifecycle == Lifecycle::Serving || self.serves() && mutant::is(Mutant::DrainHandsOut) {
             self.dispatch();
         }
         self.gather();
@@ -453,6 +454,8 @@ impl<S: StateRead> Engine<S> {
             let output = match staged {
                 Staged::Reply { call, run_id, answer } => {
                     let after = match (&answer, run_id.and_then(|id| self.runs.loaded(id))) {
+                        _ if mutant::is(Mutant::AnswerBeforeDurable) => Position(0),
+                        (Err(_), _) if mutant::is(Mutant::ErrorsDontWait) => Position(0),
                         (Err(CallError::InvalidArgument { .. } | CallError::Unavailable), _) => Position(0),
                         (_, Some(run)) => run.position,
                         (_, None) => gathered,
@@ -460,6 +463,7 @@ impl<S: StateRead> Engine<S> {
                     Output::Reply { id: call, after, answer }
                 }
                 Staged::Task { stream, handout, at_once, frame } => {
+                    let at_once = at_once || mutant::is(Mutant::TaskBeforeDurable);
                     let after = if at_once { Position(0) } else { gathered };
                     if let Some(task) = self.cx.running.get_mut(&handout) {
                         task.leaves_after = after;

@@ -13,6 +13,7 @@ use super::turn::Turn;
 use super::wait::{SkipOutcome, TimerSelector};
 use super::{Engine, state::StateRead};
 use crate::ids::{CallId, MessageId, Name};
+use crate::mutant::{self, Mutant};
 
 /// Which kind of call a stored answer belongs to. Numbers are never used again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +41,8 @@ impl<S: StateRead> Engine<S> {
             Err(error) => return self.cx.reply(call, None, Err(error)),
         };
         let answer_key = keys::answer(run_id, request_id);
-        if let Some(stored) = self.view().get(&answer_key) {
+        let stored = self.view().get(&answer_key).filter(|_| !mutant::is(Mutant::RequestForgotten));
+        if let Some(stored) = stored {
             let answer = match decode::<StoredAnswer>(&answer_key, &stored) {
                 Ok(stored) if stored.call == kind as u8 => Ok(stored.answer),
                 Ok(_) => Err(CallError::RequestIdReused),

@@ -18,6 +18,7 @@ use super::record::{Listing, RunBase, RunHead, StepRecord};
 use super::state::StateRead;
 use super::tracked::Tracked;
 use crate::ids::{MessageId, Name, Position, RunId, StepExecutionId, StreamId};
+use crate::mutant::{self, Mutant};
 use crate::time::Timestamp;
 
 /// A run, loaded. All changes to its durable state go through it, and [`save`](Self::save) collects them.
@@ -299,6 +300,9 @@ impl Run {
     /// Takes messages from the front of a Channel.
     pub(super) fn consume(&mut self, channel: &Key, count: usize) -> Vec<Message> {
         let keys: Vec<_> = self.channel_keys(channel).take(count).cloned().collect();
+        if mutant::is(Mutant::MessageStays) {
+            return keys.iter().filter_map(|key| self.messages.get(key).cloned()).collect();
+        }
         keys.iter().filter_map(|key| self.remove_message(key)).collect()
     }
 

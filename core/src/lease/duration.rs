@@ -11,6 +11,8 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
+use crate::mutant::{self, Mutant};
+
 /// A shorter lease could not be renewed safely over an object store (D-7).
 pub const SHORTEST: Duration = Duration::from_secs(3);
 /// A longer one is damage or a mistake: nobody may have to wait for it (D-3).
@@ -75,13 +77,13 @@ impl LeaseDuration {
     /// When the holder gives up, counted from the start of the period (HA-25).
     #[must_use]
     pub fn renewal_cut_off(self) -> Duration {
-        self.period() - CUT_OFF_MARGIN
+        if mutant::is(Mutant::NoCutOffMargin) { self.period() } else { self.period() - CUT_OFF_MARGIN }
     }
 
     /// How long a candidate must see one version unchanged (D-2).
     #[must_use]
     pub fn takeover(self) -> Duration {
-        self.period() + TAKEOVER_MARGIN
+        if mutant::is(Mutant::NoTakeoverMargin) { self.period() } else { self.period() + TAKEOVER_MARGIN }
     }
 }
 

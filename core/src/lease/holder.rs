@@ -23,6 +23,7 @@ use super::{LeaseInput, LeaseOperation, LeaseTimer, Look};
 use crate::backoff::Backoff;
 use crate::gate::WallOffset;
 use crate::ids::{Epoch, Position, RequestId};
+use crate::mutant::{self, Mutant};
 use crate::rng::Rng;
 use crate::stop::StopReason;
 use crate::store::{ReadOutcome, Version, WriteOutcome};
@@ -163,7 +164,8 @@ impl Holder {
 
     /// Something happened. The end of the period is judged first, replies before timers (D-57).
     pub fn handle(&mut self, look: Look, input: LeaseInput) {
-        if !self.look_at_clocks(look) {
+        let late = mutant::is(Mutant::AdoptAfterCutOff) && input != LeaseInput::Tick;
+        if !late && !self.look_at_clocks(look) {
             return;
         }
         match input {
@@ -265,7 +267,7 @@ impl Holder {
         let offset = WallOffset::at(look.now);
         let jumped = offset.jumped_since(self.offset);
         self.offset = offset;
-        if jumped {
+        if jumped && !mutant::is(Mutant::NoDoubt) {
             if self.doubt.is_none() {
                 self.outputs.push_back(HolderOutput::Doubt);
                 self.tell(HolderEvent::DoubtBegan);
@@ -334,10 +336,14 @@ impl Holder {
         let current = matches!(self.step, Step::Trying { request: it, .. } if it == request);
         match outcome {
             WriteOutcome::Done { version } => {
-                self.landed(look, sent.record, version, sent.sent_at, current);
+                let answered = mutant::is(Mutant::TrustFromAnswer);
+                let since = if answered { look.now.instant } else { sent.sent_at };
+                self.landed(look, sent.record, version, since, current);
             }
             WriteOutcome::Refused => {
-                if current {
+                if current && mutant::is(Mutant::ConflictIsLoss) {
+                    self.lose(StopReason::LeaseTaken);
+                } else if current {
                     self.failed(look, None);
                 }
             }
@@ -391,14 +397,23 @@ impl Holder {
     }
 
     fn found(&mut self, look: Look, record: LeaseRecord, version: Version) {
-        if record == self.tenure.record {
+        if record == self.tenure.record
+            || mutant::is(Mutant::NeverAdopt) && self.tries.by_record(&record).is_some()
+        {
             self.nothing_found();
         } else if let Some(own) = self.tries.by_record(&record) {
-            let since = own.sent_at;
+            let since = match () {
+                () if mutant::is(Mutant::AdoptFromLatestTry) => self.tries.latest_sent_at(),
+                () if mutant::is(Mutant::AdoptFromNow) => look.now.instant,
+                () => own.sent_at,
+            };
             self.landed(look, record, version, since, false);
         } else if record.state == LeaseState::Held
             && record.is_of(self.pen.process_id(), self.tenure.record.epoch)
         {
+            if mutant::is(Mutant::AdoptUnknownNonce) {
+                return self.landed(look, record, version, look.now.instant, false);
+            }
             self.lose(StopReason::UnknownOwnWrite);
         } else {
             self.lose(StopReason::LeaseTaken);
@@ -427,7 +442,7 @@ impl Holder {
         if raised {
             self.outputs.push_back(HolderOutput::TrimmedBelow(bound));
         }
-        if self.doubt.is_some_and(|needed| counter >= needed) {
+        if self.doubt.is_some_and(|needed| counter >= needed || mutant::is(Mutant::DoubtEndedByOlder)) {
             self.doubt = None;
             self.tell(HolderEvent::DoubtEnded);
         }

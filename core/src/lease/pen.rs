@@ -10,6 +10,7 @@ use minicbor::{Decode, Encode};
 use super::record::{LeaseRecord, LeaseState, Nonce};
 use super::{LeaseDuration, LeaseOperation, Look};
 use crate::ids::{Epoch, Name, Position, ProcessId, RequestId};
+use crate::mutant::{self, Mutant};
 use crate::store::Version;
 use crate::time::Instant;
 
@@ -149,6 +150,11 @@ impl Tries {
         self.0.iter().find(|sent| sent.record == *record)
     }
 
+    /// When the newest of them was sent, or never.
+    pub(super) fn latest_sent_at(&self) -> Instant {
+        self.0.last().map_or(Instant::ZERO, |sent| sent.sent_at)
+    }
+
     /// Forgets those that can no longer land, as the object is known to have had this version.
     pub(super) fn keep_base(&mut self, base: Option<&Version>) {
         self.0.retain(|sent| sent.base.as_ref() == base);
@@ -191,6 +197,7 @@ impl Tenure {
     /// When the next renewal starts (HA-3).
     #[must_use]
     pub fn renewal_at(&self) -> Instant {
-        self.since.saturating_add(self.record.duration.renewal())
+        let renewal = self.record.duration.renewal();
+        self.since.saturating_add(if mutant::is(Mutant::RenewEarly) { renewal * 3 / 4 } else { renewal })
     }
 }

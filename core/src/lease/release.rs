@@ -18,6 +18,7 @@ use super::record::{LeaseRecord, LeaseState};
 use super::{LeaseInput, LeaseOperation, LeaseTimer, Look};
 use crate::backoff::Backoff;
 use crate::ids::{Epoch, ProcessId, RequestId};
+use crate::mutant::{self, Mutant};
 use crate::rng::Rng;
 use crate::stop::StopReason;
 use crate::store::{ReadOutcome, Version, WriteOutcome};
@@ -184,7 +185,9 @@ impl Release {
 
     fn start_try(&mut self, look: Look) {
         let now = look.now.instant;
-        let record = self.pen.record(look, self.tenure.record.epoch, LeaseState::Free, self.carried);
+        let forgets = mutant::is(Mutant::ReleaseForgetsEpoch);
+        let epoch = if forgets { Epoch(1) } else { self.tenure.record.epoch };
+        let record = self.pen.record(look, epoch, LeaseState::Free, self.carried);
         let sent = Try {
             request: self.pen.request(),
             record,

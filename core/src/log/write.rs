@@ -18,6 +18,7 @@ use core::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::ids::{Blob, Position, RequestId};
+use crate::mutant::{self, Mutant};
 use crate::rng::Rng;
 use crate::stop::StopReason;
 use crate::store::{ReadOutcome, WriteOutcome};
@@ -130,6 +131,10 @@ impl EntryWrite {
             // Counts even after the limit: what was received goes before what became due (D-57).
             WriteOutcome::Done { .. } if ours => Progress::Accepted,
             WriteOutcome::Permanent if ours => Progress::Failed(StopReason::StoragePermanent),
+            WriteOutcome::Refused if current && mutant::is(Mutant::RefusedIsAccepted) => Progress::Accepted,
+            WriteOutcome::Refused if current && mutant::is(Mutant::RefusedIsLost) => {
+                Progress::Failed(StopReason::LeaseTaken)
+            }
             WriteOutcome::Refused if current => self.next(now, Kind::Read, now),
             WriteOutcome::Transient { retry_after_ms } if current => {
                 self.back_off(now, Kind::Write, retry_after_ms, rng)

@@ -18,6 +18,7 @@ use crate::lease::{
     Candidate, Holder, LONGEST_ADVISED, LeaseDuration, LeaseInput, Look, Pace, Pen, Release, TAKEOVER_MARGIN,
     Tenure,
 };
+use crate::mutant::{self, Mutant};
 use crate::rng::Rng;
 use crate::stop::StopReason;
 use crate::time::{Instant, SlowInstant};
@@ -338,6 +339,9 @@ impl Node {
                 self.drain_lease(look);
             }
             Role::Confirming => {
+                if mutant::is(Mutant::NoConfirmAfterFence) {
+                    return self.trigger(look, Trigger::Confirmed);
+                }
                 if let Lease::Holder(holder) = &mut self.lease {
                     holder.confirm(look);
                 }

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use dexzd_core::ids::{Epoch, ProcessId};
 use dexzd_core::lease::{LeaseRecord, LeaseState};
 use dexzd_core::time::micros;
-use dexzd_io_sim::TrueTime;
 use dexzd_io_sim::watch::{Seen, Watcher};
+use dexzd_io_sim::{SECOND, TrueTime};
 
 /// See the module.
 #[derive(Debug)]
@@ -32,7 +32,8 @@ impl EpochsRise {
     }
 
     fn shortest_wait(&self, record: &LeaseRecord) -> TrueTime {
-        let wait = micros(record.duration.takeover());
+        // Not `takeover()`: a checker does not ask the code that it checks.
+        let wait = micros(record.duration.period()) + SECOND;
         wait - wait / 1_000 * (self.drift_ppb / 1_000) / 1_000 - wait / 1_000_000
     }
 }

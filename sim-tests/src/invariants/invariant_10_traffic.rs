@@ -30,7 +30,7 @@ impl LeaseTraffic {
     /// For processes that all use this duration.
     #[must_use]
     pub fn new(duration: LeaseDuration) -> Self {
-        Self { third_us: micros(duration.renewal()), holders: BTreeMap::new() }
+        Self { third_us: micros(duration.period()) / 3, holders: BTreeMap::new() }
     }
 }
 

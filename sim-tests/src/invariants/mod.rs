@@ -1,7 +1,10 @@
 //! The invariants of requirements.md, section 3: one file each, which says what it does not check.
 
+mod d_001_doubt;
+mod d_042_fence;
 mod epochs_rise;
 mod flow_results;
+mod ha_025_cut_off;
 mod invariant_01_log;
 mod invariant_02_durability;
 mod invariant_03_gates;
@@ -12,9 +15,13 @@ mod invariant_07_stranded;
 mod invariant_08_release;
 mod invariant_09_health;
 mod invariant_10_traffic;
+mod reasons;
 
+pub use d_001_doubt::DoubtEndsByARenewal;
+pub use d_042_fence::FenceIsConfirmed;
 pub use epochs_rise::EpochsRise;
 pub use flow_results::FlowResults;
+pub use ha_025_cut_off::CutOffIsFinal;
 pub use invariant_01_log::LogIsWhole;
 pub use invariant_02_durability::AcknowledgedStays;
 pub use invariant_03_gates::Gates;
@@ -25,6 +32,7 @@ pub use invariant_07_stranded::NothingIsStranded;
 pub use invariant_08_release::ReleasedIsOver;
 pub use invariant_09_health::HealthIsRight;
 pub use invariant_10_traffic::LeaseTraffic;
+pub use reasons::LostForAReason;
 
 /// The node of every simulated world.
 const NODE: &str = "node";

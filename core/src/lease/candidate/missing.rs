@@ -7,6 +7,7 @@ use crate::ids::{Epoch, Position, RequestId};
 use crate::lease::expiry::{Expiry, Sight};
 use crate::lease::pen::Carried;
 use crate::lease::{LONGEST_ADVISED, LeaseDuration, Look};
+use crate::mutant::{self, Mutant};
 use crate::stop::StopReason;
 use crate::time::SlowInstant;
 
@@ -56,6 +57,9 @@ impl Candidate {
         if self.config.lock_held {
             self.take(look, target);
             return;
+        }
+        if mutant::is(Mutant::MissingCreatedAtOnce) {
+            return self.take(look, target);
         }
         let duration = self.duration_of_missing(survey);
         if let Some(seen) = self.seen.as_mut().filter(|it| it.is_of(&Sight::Missing)) {

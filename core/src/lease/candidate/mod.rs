@@ -18,6 +18,7 @@ use super::pen::{Carried, Pen, Tenure, Tries, Try};
 use super::record::{LeaseRecord, LeaseState, Nonce, Unreadable};
 use super::{LeaseInput, LeaseOperation, LeaseTimer, Look};
 use crate::ids::{Epoch, ProcessId, RequestId};
+use crate::mutant::{self, Mutant};
 use crate::rng::Rng;
 use crate::stop::StopReason;
 use crate::store::{ReadOutcome, Version, WriteOutcome};
@@ -103,7 +104,12 @@ struct Target {
 
 impl Target {
     fn after(record: &LeaseRecord, version: &Version) -> Self {
-        Self { base: Some(version.clone()), epoch: Epoch(record.epoch.0 + 1), carried: Carried::of(record) }
+        let raised = u64::from(!mutant::is(Mutant::EpochNotRaised));
+        Self {
+            base: Some(version.clone()),
+            epoch: Epoch(record.epoch.0 + raised),
+            carried: Carried::of(record),
+        }
     }
 }
 
@@ -194,6 +200,9 @@ impl Candidate {
         self.now = look.now;
         self.stopping = true;
         match self.step {
+            Step::Writing { .. } if mutant::is(Mutant::LeaveDuringTakeover) => {
+                self.finish(CandidateOutput::Stopped);
+            }
             Step::Writing { .. } | Step::Over => {}
             Step::Watching | Step::Surveying { .. } | Step::Pausing(_) => {
                 self.step = Step::Watching;
@@ -383,7 +392,10 @@ impl Candidate {
             self.take(look, target);
             return;
         }
-        let stamps = stamp_ms.zip(self.config.probe_stamp_ms).filter(|_| first);
+        let mut stamps = stamp_ms.zip(self.config.probe_stamp_ms).filter(|_| first);
+        if mutant::is(Mutant::StampsWhileRunning) {
+            stamps = stamp_ms.map(|lease| (lease, look.now.wall.as_millis()));
+        }
         if stamps.is_some_and(|(lease, probe)| is_proven_by_stamps(&record, lease, probe)) {
             self.take_after_jitter(look, target);
             return;
@@ -405,7 +417,8 @@ impl Candidate {
                     self.fail(StopReason::LeaseHeld);
                     return;
                 }
-                self.seen = Some(Expiry::first_seen(sight, record.duration, look.now.slow));
+                let since = if mutant::is(Mutant::SeenFromSend) { read_sent_at } else { look.now.slow };
+                self.seen = Some(Expiry::first_seen(sight, record.duration, since));
                 self.tell(CandidateEvent::Waiting {
                     holder: record.holder,
                     epoch: record.epoch,
@@ -440,14 +453,15 @@ impl Candidate {
     /// A takeover that failed is tried again after a while (HA-62); one that was refused although
     /// nothing changed, at the next poll (D-9). Any change of the lease ends both.
     fn may_take(&mut self, look: Look, target: &Target) -> bool {
-        if self.is_holding_off {
+        if self.is_holding_off && !mutant::is(Mutant::NoHoldOff) {
             return false;
         }
         if self.refused_on.take().as_ref() == Some(&target.base) {
             self.retake_ended(UnknownHolder::TakeBackRefused);
             return false;
         }
-        if self.failed_on.as_ref() == Some(&target.base) {
+        let backs_off = self.failures > 0 && mutant::is(Mutant::LostRaceBacksOff);
+        if self.failed_on.as_ref() == Some(&target.base) || backs_off {
             self.retake_ended(UnknownHolder::TakeBackUnanswered);
             return look.now.instant >= self.not_before;
         }
@@ -481,7 +495,9 @@ impl Candidate {
                 self.landed(look, sent.record, version, sent.sent_at);
             }
             WriteOutcome::Refused => {
-                if current {
+                if current && mutant::is(Mutant::LostRaceBacksOff) {
+                    self.failed(look, None);
+                } else if current {
                     self.refused_on = Some(sent.base);
                     self.read_back(look);
                 }

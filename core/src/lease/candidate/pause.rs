@@ -11,6 +11,7 @@ use core::time::Duration;
 
 use super::{Candidate, Step, Target};
 use crate::lease::Look;
+use crate::mutant::{self, Mutant};
 use crate::store::Version;
 use crate::time::Instant;
 
@@ -73,6 +74,7 @@ impl Candidate {
     /// A standby that is not hot leaves an available lease to others for a while (HA-58).
     fn own_turn_at(&self) -> Instant {
         match (self.pace.lagging_takeover_delay, &self.available) {
+            (Some(_), Some(_)) if mutant::is(Mutant::NoLaggingDelay) => Instant::ZERO,
             (Some(delay), Some((_, since))) if !self.is_hot => since.saturating_add(delay),
             (Some(_) | None, Some(_) | None) => Instant::ZERO,
         }

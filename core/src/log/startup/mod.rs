@@ -28,6 +28,7 @@ use super::reader::{
 };
 use super::write::{EntryWrite, Progress, Request};
 use crate::ids::{Blob, Position, RequestId};
+use crate::mutant::{self, Mutant};
 use crate::rng::Rng;
 use crate::stop::StopReason;
 use crate::store::{ReadOutcome, Version};
@@ -128,6 +129,9 @@ impl Startup {
             StartupInput::LeaseConfirmed => {
                 if let Phase::Confirming { fence } = self.phase {
                     self.phase = Phase::Finishing { fence };
+                    if mutant::is(Mutant::FenceAppliedFirst) {
+                        return self.on_fence_applied(fence);
+                    }
                     self.batches.push_back(Batch {
                         first: fence.position,
                         end: fence,
@@ -208,7 +212,8 @@ impl Startup {
     fn try_local(&mut self, local: LogEnd) {
         self.reader.start_behind(local);
         // The entry at the trim bound and all above it are there; position 1 is the first of all.
-        let lowest_usable = self.options.trimmed_below;
+        let no_bound = mutant::is(Mutant::MissingIsTheEnd);
+        let lowest_usable = if no_bound { Position(0) } else { self.options.trimmed_below };
         if local.position == Position(0) {
             if lowest_usable > Position(1) {
                 // Nothing is left to rebuild from, unless a snapshot is.
@@ -282,6 +287,7 @@ impl Startup {
         };
         match ranges.range_ended(self.now.instant, nothing_read, then, &mut self.rng) {
             Seen::Missing if self.reader.is_unverified() => self.discard(DiscardReason::BeyondLog),
+            Seen::Missing if mutant::is(Mutant::HoleIsTheEnd) => self.on_log_end(),
             Seen::Missing => *ranges = Ranges::look_behind(self.now.instant),
             seen => self.on_seen(seen),
         }
@@ -337,6 +343,14 @@ impl Startup {
             Progress::Going => {}
             Progress::Accepted => {
                 self.phase = Phase::Confirming { fence };
+                if mutant::is(Mutant::FenceAppliedFirst) {
+                    self.batches.push_back(Batch {
+                        first: fence.position,
+                        end: fence,
+                        entries: 1,
+                        ..Batch::default()
+                    });
+                }
                 self.outputs.push_back(StartupOutput::FenceAccepted { end: fence });
             }
             Progress::Occupied(bytes) => self.on_occupied(&bytes),
@@ -350,6 +364,10 @@ impl Startup {
             Ok((entry, _)) if entry.follows(&self.reader.end()).is_err() => {
                 let at = self.reader.next_position();
                 self.fail(StopReason::LeaseTaken, at, Some(EntryError::BrokenChain));
+            }
+            Ok(_) if mutant::is(Mutant::LateEntrySkipped) => {
+                drop(self.reader.take_in(core::slice::from_ref(bytes)));
+                self.read_on();
             }
             Ok(_) | Err(_) => {
                 if self.take_in(core::slice::from_ref(bytes)) {
@@ -367,13 +385,17 @@ impl Startup {
         if let Phase::Finishing { fence } = self.phase
             && fence.position == position
         {
-            self.phase = Phase::Over;
-            self.outputs.push_back(StartupOutput::Ready {
-                end: fence,
-                newest_time: self.newest_time,
-                entries_applied: self.entries_applied,
-            });
+            self.on_fence_applied(fence);
         }
+    }
+
+    fn on_fence_applied(&mut self, fence: LogEnd) {
+        self.phase = Phase::Over;
+        self.outputs.push_back(StartupOutput::Ready {
+            end: fence,
+            newest_time: self.newest_time,
+            entries_applied: self.entries_applied,
+        });
     }
 
     fn on_tick(&mut self) {
