@@ -346,3 +346,7 @@ impl Keeper {
 #[cfg(test)]
 #[path = "keeper_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "keeper_model_tests.rs"]
+mod model_tests;
