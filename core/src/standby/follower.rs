@@ -264,8 +264,9 @@ impl Follower {
 
     /// D-15, D-43: nothing below the bound is applied, not even what is still there or already read.
     fn heed_bound(&mut self) {
-        if !matches!(self.phase, Phase::Reading(_)) {
-            return;
+        match self.phase {
+            Phase::Reading(_) | Phase::Resting { then: Then::Read, .. } => {}
+            Phase::Resting { then: Then::Replace(_), .. } | Phase::Replacing | Phase::Over => return,
         }
         let is_below = if self.reader.is_unverified() {
             self.is_below_bound(self.reader.end())
@@ -484,3 +485,7 @@ impl Follower {
 #[cfg(test)]
 #[path = "follower_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "follower_model_tests.rs"]
+mod model_tests;
