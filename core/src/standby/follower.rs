@@ -450,6 +450,8 @@ impl Follower {
         if let Then::Replace(_) = then {
             self.batches.clear();
         }
+        // What is still being applied does not make up for the error, nor for what was dropped.
+        self.end_reached_at = None;
         self.phase = Phase::Resting { until: self.now.saturating_add(delay), then };
         self.enter(FollowerState::Restarting);
         self.outputs.push_back(FollowerOutput::Restarting(reason));

@@ -2,8 +2,8 @@
 //! late, in pieces or not at all.
 //!
 //! At every moment: what the local store holds is what the active held at that position (invariant 6);
-//! nothing below the bound is applied (D-43); the lag is at least as long as any entry that it lacks has
-//! been readable (D-14); it calls itself hot only within the threshold (HA-46). In the end it has it all.
+//! nothing below the bound is applied (D-43); the lag is at least as long as any entry that it never had
+//! has been readable (D-14); it calls itself hot only within the threshold (HA-46). In the end it has it all.
 
 use std::collections::BTreeMap;
 use std::vec;
@@ -44,6 +44,8 @@ struct World {
     /// What the follower was told.
     known_bound: u64,
     local: LogEnd,
+    /// The newest position that it has ever had: a snapshot may take it back.
+    newest: u64,
     records: Records,
     /// Requests on their way.
     reads: Vec<FollowerOutput>,
@@ -75,6 +77,7 @@ impl World {
             trimmed_below: 0,
             known_bound: 0,
             local: LogEnd::default(),
+            newest: 0,
             records: Records::new(),
             reads: vec![],
             applying: None,
@@ -227,6 +230,7 @@ impl World {
         if let Some((end, changes)) = self.applying.take() {
             apply(&mut self.records, changes);
             self.local = end;
+            self.newest = self.newest.max(end.position.0);
             self.applied += 1;
             self.handle(FollowerInput::Applied { position: end.position });
         }
@@ -240,6 +244,7 @@ impl World {
         let usable = |end: &&LogEnd| end.position.0 >= self.trimmed_below;
         self.local = self.snapshots.iter().rev().find(usable).copied().unwrap_or_default();
         self.records = self.truth[&self.local.position.0].clone();
+        self.newest = self.newest.max(self.local.position.0);
         self.replaced += 1;
         self.handle(FollowerInput::LocalStore { end: self.local });
     }
@@ -251,7 +256,7 @@ impl World {
         let position = self.local.position.0;
         assert_eq!(self.records, self.truth[&position], "invariant 6, at {position}");
         let lag_ms = u64::try_from(self.follower.lag(at(self.now_ms)).as_millis()).expect("it is short");
-        if let Some((_, written_at_ms)) = self.written_at_ms.range(position + 1..).next() {
+        if let Some((_, written_at_ms)) = self.written_at_ms.range(self.newest + 1..).next() {
             assert!(lag_ms >= self.now_ms - written_at_ms, "D-14: {lag_ms} ms at {}", self.now_ms);
         }
         if self.follower.state().is_hot() {

@@ -420,6 +420,23 @@ fn d_043_what_was_read_and_is_not_applied_yet_is_dropped_when_the_bound_moves_pa
 }
 
 #[test]
+fn d_015_what_was_still_being_applied_when_the_error_came_does_not_make_it_hot() {
+    let mut shell = Shell::new(two_epochs(), LogEnd::default());
+    shell.run_to(200);
+    shell.stuck = true;
+    shell.log.push((2, 20), EntryBody::Changes(changes(7)));
+    shell.run_to(300);
+    shell.log.push((2, 20), EntryBody::Changes(changes(8)));
+    shell.run_to(600);
+    shell.lease(9, 9);
+    assert_eq!(shell.states, vec![Bootstrapping, Following, Restarting]);
+    let lag_ms = shell.lag_ms();
+    shell.handle(FollowerInput::Applied { position: Position(7) });
+    assert_eq!(shell.follower.state(), Bootstrapping, "8 was dropped");
+    assert_eq!(shell.lag_ms(), lag_ms);
+}
+
+#[test]
 fn d_043_a_local_store_of_another_chain_or_beyond_the_log_is_discarded() {
     let wrong = LogEnd { position: Position(3), chain: Chain([9; 32]) };
     let mut shell = Shell::new(two_epochs(), wrong);
