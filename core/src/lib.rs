@@ -24,6 +24,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod admin;
 pub mod backoff;
 pub mod engine;
 pub mod gate;

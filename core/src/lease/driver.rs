@@ -64,6 +64,10 @@ impl Store {
         self.body = None;
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.body.is_none()
+    }
+
     pub(crate) fn record(&self) -> LeaseRecord {
         LeaseRecord::decode(self.body.as_ref().expect("there is a lease"), &node()).expect("a readable lease")
     }

@@ -39,6 +39,18 @@ pub(super) struct Driver {
     calls: u64,
 }
 
+fn config(standby: StandbyConfig, candidate: CandidateConfig) -> NodeConfig {
+    NodeConfig {
+        node_id: node(),
+        process_id: ME,
+        lease_duration: seconds(10),
+        candidate,
+        standby,
+        attempt_drain_timeout: core::time::Duration::from_secs(30),
+        seed: 7,
+    }
+}
+
 pub(super) type Answer = Result<AdminAnswer, AdminError>;
 
 impl Driver {
@@ -50,16 +62,23 @@ impl Driver {
         Self::standing_by(StandbyConfig::hot(), CandidateConfig::default(), store)
     }
 
-    fn standing_by(standby: StandbyConfig, candidate: CandidateConfig, store: Store) -> Self {
+    /// Serves epoch 1 since 0 under a lease of this length.
+    pub(super) fn with_lease_seconds(lease_seconds: u64) -> Self {
         let config = NodeConfig {
-            node_id: node(),
-            process_id: ME,
-            lease_duration: seconds(10),
-            candidate,
-            standby,
-            attempt_drain_timeout: core::time::Duration::from_secs(30),
-            seed: 7,
+            lease_duration: seconds(lease_seconds),
+            ..config(StandbyConfig::default(), CandidateConfig::default())
         };
+        let mut driver = Self::with_config(config, Store::default());
+        driver.until_ms(0);
+        driver.recover();
+        driver
+    }
+
+    fn standing_by(standby: StandbyConfig, candidate: CandidateConfig, store: Store) -> Self {
+        Self::with_config(config(standby, candidate), store)
+    }
+
+    fn with_config(config: NodeConfig, store: Store) -> Self {
         let mut driver = Self {
             node: Node::new(config),
             store,
@@ -273,6 +292,8 @@ impl Driver {
         while let Some(output) = self.node.poll_output() {
             match output {
                 Output::Lease { request, operation } => {
+                    let holds_off = self.node.role() == Role::HoldOff;
+                    assert!(!holds_off || operation == LeaseOperation::Read, "it only watches (HA-99)");
                     if self.is_store_silent {
                         self.unanswered.push((request, operation));
                     } else {
@@ -301,10 +322,14 @@ impl Driver {
                     assert_eq!(self.exit, None, "a process ends once");
                     self.exit = Some((code, reason));
                 }
-                Output::OpenLog(_)
-                | Output::BuildEngine { .. }
-                | Output::Engine(_)
-                | Output::TrimmedBelow(_) => self.told.push(output),
+                Output::OpenLog(_) => {
+                    // One per tenure (D-47); where the epoch was raised, nobody has opened the first.
+                    self.gate = Gate::default();
+                    self.told.push(output);
+                }
+                Output::BuildEngine { .. } | Output::Engine(_) | Output::TrimmedBelow(_) => {
+                    self.told.push(output)
+                }
             }
         }
     }

@@ -412,7 +412,8 @@ impl Node {
 
     /// Nothing follows an exit: what the same look still answers goes ahead of it.
     pub(super) fn push(&mut self, output: Output) {
-        let exit = self.outputs.pop_back_if(|last| matches!(last, Output::Exit { .. }));
+        let ends = matches!(self.outputs.back(), Some(Output::Exit { .. }));
+        let exit = if ends { self.outputs.pop_back() } else { None };
         self.outputs.push_back(output);
         self.outputs.extend(exit);
     }

@@ -39,6 +39,8 @@ mod health_tests;
 #[cfg(test)]
 mod machine_tests;
 #[cfg(test)]
+mod random_tests;
+#[cfg(test)]
 mod role_tests;
 #[cfg(test)]
 mod signal_tests;

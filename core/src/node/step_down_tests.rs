@@ -204,7 +204,6 @@ fn ha_013_d_047_the_next_tenure_has_a_higher_epoch_and_a_gate_of_its_own() {
         driver.drain_and_close();
         assert_eq!(driver.look_at_gate(), GateView::Shut);
         driver.input(Input::StoreClosed);
-        driver.gate = crate::gate::Gate::default();
         driver.until_ms(begun_ms + 5_050);
         let Some(Ok(AdminAnswer::SteppedDown { released_epoch, outcome, .. })) = driver.answer_of(call)
         else {
@@ -302,6 +301,19 @@ fn d_037_an_unconfirmed_release_leads_on_as_a_candidate_after_the_hold_off() {
     assert_eq!(driver.store.record().state, LeaseState::Held, "its own, still");
     driver.until_ms(15_050);
     assert_eq!(driver.answer_of(call), stepped_down(taken_back(2)));
+}
+
+/// Review 3.5: else a long lease would hold the call up for a whole period.
+#[test]
+fn review_3_5_a_release_is_tried_for_10_s_even_under_a_long_lease() {
+    let mut driver = Driver::with_lease_seconds(60);
+    driver.step_down(1);
+    driver.is_store_silent = true;
+    driver.drain_and_close();
+    driver.until_ms(9_999);
+    assert_eq!(driver.node.role(), Role::Releasing);
+    driver.until_ms(10_000);
+    assert_eq!(driver.node.role(), Role::HoldOff);
 }
 
 #[test]
