@@ -282,7 +282,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn d_037_ha_104_d_047_whatever_happens_in_whatever_order(hot: bool, acts in list(act(), 1..120)) {
