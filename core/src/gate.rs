@@ -90,7 +90,8 @@ pub struct Gate {
 impl Gate {
     /// Takes an order. After `Close` none has an effect; a deadline never moves back.
     pub fn order(&mut self, order: GateOrder) {
-        if self.closed {
+        let reopens = mutant::is(Mutant::ReopenAfterRelease) || mutant::is(Mutant::LateRenewalReopens);
+        if self.closed && !reopens {
             return;
         }
         match order {
@@ -98,6 +99,7 @@ impl Gate {
                 self.until = self.until.max(until);
                 self.offset = offset;
                 self.doubt = false;
+                self.closed = false;
             }
             GateOrder::Doubt => self.doubt = true,
             GateOrder::Close => self.closed = true,

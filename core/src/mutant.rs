@@ -100,9 +100,21 @@ mutants! {
     /// A standby that is not hot does not let the hot one go first.
     NoLaggingDelay: "HA-58",
 
+    /// A process competes again while the store of its ended tenure is open.
+    StoreCloseNotAwaited: "HA-104",
+
     // The lease: release.
     /// The free record does not keep the epoch.
     ReleaseForgetsEpoch: "D-12; HA-13",
+
+    /// The gate opens again after a release that nobody confirmed.
+    ReopenAfterRelease: "D-37; review 3.2",
+    /// A late renewal opens the shut gate again.
+    LateRenewalReopens: "D-37, D-47; review 6.3",
+    /// A step down is accepted whatever epoch it expects.
+    AnyEpochStepsDown: "HA-88, D-17",
+    /// A step down is accepted on a connection of an earlier role.
+    OldConnectionAccepted: "HA-109, D-16; review 7.2",
 
     // The gate.
     /// Nobody looks at the clock when an answer leaves.
@@ -124,6 +136,17 @@ mutants! {
     HoleIsTheEnd: "D-41; review 4.8",
     /// A local store's last entry is not compared with the log's.
     ChainNotCompared: "D-43; review 8.2",
+
+    /// Entries are deleted before a lease write with their bound has landed.
+    TrimBeforeLanded: "D-30; review 4.3",
+    /// Fences are deleted like other entries.
+    FenceTrimmed: "D-30; review 4.2",
+    /// The log is trimmed to the newest snapshot, not to the older one.
+    TrimToNewest: "D-30; review 4.9",
+    /// Files are deleted before a lease write sent after the list has landed.
+    CleanUnauthorised: "D-46 iii; review 4.10",
+    /// A follower that knows of nothing new believes that it has everything.
+    BlindIsClose: "D-14; review 8.6",
 
     // The log.
     /// A refused create counts as accepted, without a read-back.

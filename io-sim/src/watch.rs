@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use dexzd_core::engine::{Answer, Call, CallError, Change, Task};
+use dexzd_core::engine::{Answer, Call, CallError, Change, Input, Output, Task};
 use dexzd_core::ids::{Blob, CallId, Epoch, HandoutId, Position, ProcessId, StreamId};
 use dexzd_core::lease::LeaseRecord;
 use dexzd_core::log::LogEnd;
@@ -176,6 +176,20 @@ pub enum Seen<'a> {
         end: LogEnd,
         /// Everything.
         records: &'a Records,
+    },
+    /// An engine is told something.
+    EngineTold {
+        /// Whose.
+        process: ProcessNumber,
+        /// What.
+        input: &'a Input,
+    },
+    /// An engine wants something.
+    EngineSaid {
+        /// Whose.
+        process: ProcessNumber,
+        /// What.
+        output: &'a Output,
     },
     /// The engine said that a task goes out. It may still be held back, and lost.
     TaskMade {

@@ -39,8 +39,9 @@ use dexzd_io_sim::product::ProductConfig;
 use dexzd_io_sim::watch::Watchers;
 
 use crate::invariants::{
-    AcknowledgedStays, EpochsRise, FenceIsConfirmed, FlowResults, Gates, HealthIsRight, LogIsWhole,
-    LostForAReason, NothingIsStranded, ReleasedIsOver, SomebodyServes, StateIsTheLog, WorkIsCounted,
+    AcceptedResultsStay, AcknowledgedStays, CheckpointsStay, DrainHandsNothingOut, EpochsRise,
+    FenceIsConfirmed, FlowResults, Gates, HealthIsRight, LogIsWhole, LostForAReason, NothingIsStranded,
+    ReleasedIsOver, SomebodyServes, StateIsTheLog, TimeGoesOn, UnsentIsFree, WorkIsCounted,
 };
 
 /// Everything that a run of the whole product is checked against.
@@ -58,6 +59,11 @@ pub fn product_watchers(config: &ProductConfig) -> Watchers {
         Box::new(FlowResults),
         Box::new(LostForAReason::default()),
         Box::new(FenceIsConfirmed::default()),
+        Box::new(AcceptedResultsStay::default()),
+        Box::new(CheckpointsStay::default()),
+        Box::new(DrainHandsNothingOut::default()),
+        Box::new(TimeGoesOn),
+        Box::new(UnsentIsFree::default()),
     ];
     if config.clocks_are_sane() {
         watchers.push(Box::new(Gates::default()));

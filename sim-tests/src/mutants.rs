@@ -44,6 +44,11 @@ pub const fn world_for(mutant: Mutant) -> &'static NamedWorld {
         | Mutant::LostRaceBacksOff
         | Mutant::NoHoldOff
         | Mutant::NoLaggingDelay
+        | Mutant::StoreCloseNotAwaited
+        | Mutant::ReopenAfterRelease
+        | Mutant::LateRenewalReopens
+        | Mutant::AnyEpochStepsDown
+        | Mutant::OldConnectionAccepted
         | Mutant::ReleaseForgetsEpoch => &LEASE,
         Mutant::LeaveDuringTakeover
         | Mutant::NoLastCheck
@@ -53,6 +58,11 @@ pub const fn world_for(mutant: Mutant) -> &'static NamedWorld {
         | Mutant::MissingIsTheEnd
         | Mutant::HoleIsTheEnd
         | Mutant::ChainNotCompared
+        | Mutant::TrimBeforeLanded
+        | Mutant::FenceTrimmed
+        | Mutant::TrimToNewest
+        | Mutant::CleanUnauthorised
+        | Mutant::BlindIsClose
         | Mutant::LateEntrySkipped
         | Mutant::RefusedIsAccepted
         | Mutant::RefusedIsLost
@@ -89,6 +99,16 @@ pub const NOT_SEEN_YET: &[Mutant] = &[
     Mutant::LostRaceBacksOff,
     Mutant::NoHoldOff,
     Mutant::NoLaggingDelay,
+    Mutant::StoreCloseNotAwaited,
+    Mutant::ReopenAfterRelease,
+    Mutant::LateRenewalReopens,
+    Mutant::AnyEpochStepsDown,
+    Mutant::OldConnectionAccepted,
+    Mutant::TrimBeforeLanded,
+    Mutant::FenceTrimmed,
+    Mutant::TrimToNewest,
+    Mutant::CleanUnauthorised,
+    Mutant::BlindIsClose,
     Mutant::LeaveDuringTakeover,
     Mutant::EqualEpochTolerated,
     Mutant::MissingIsTheEnd,

@@ -6,7 +6,9 @@ use dexzd_io_sim::product::{ProductConfig, ProductWorld};
 use dexzd_io_sim::trace::Trace;
 use dexzd_io_sim::watch::Watchers;
 
-use crate::invariants::{EpochsRise, Gates, LeaseTraffic, LostForAReason, ReleasedIsOver, SomebodyServes};
+use crate::invariants::{
+    EpochsRise, Gates, LeaseTraffic, LostForAReason, PeriodCountsFromTheSend, ReleasedIsOver, SomebodyServes,
+};
 use crate::lookout::Lookout;
 use crate::product_watchers;
 use crate::recorder::Recorder;
@@ -104,6 +106,7 @@ fn lease(mut dice: Dice, trace: Trace) -> Run {
         Box::new(ReleasedIsOver::default()),
         Box::new(LeaseTraffic::new(config.duration)),
         Box::new(LostForAReason::default()),
+        Box::new(PeriodCountsFromTheSend::new(config.duration, config.clocks.drift_ppb)),
     ]);
     let (watchers, recorder) = observed(watchers, &trace);
     let mut world = LeaseWorld::new(config, dice, watchers, trace);

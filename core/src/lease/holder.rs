@@ -205,6 +205,9 @@ impl Holder {
     /// Asks for a higher bound: the next lease write carries it, `TrimmedBelow` follows when one that
     /// does has landed (D-30).
     pub fn raise_trimmed_below(&mut self, position: Position) {
+        if mutant::is(Mutant::TrimBeforeLanded) {
+            self.outputs.push_back(HolderOutput::TrimmedBelow(position));
+        }
         self.carried.trimmed_below = self.carried.trimmed_below.max(position);
     }
 

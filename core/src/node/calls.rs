@@ -7,6 +7,7 @@ use super::machine::{Lease, Node};
 use super::role::Role;
 use crate::ids::{CallId, Epoch, Name};
 use crate::lease::Look;
+use crate::mutant::{self, Mutant};
 
 impl Node {
     pub(super) fn administer(&mut self, look: Look, call: CallId, opened_in: Period, request: &AdminRequest) {
@@ -74,11 +75,15 @@ impl Node {
             | Role::Closing
             | Role::Abandoning
             | Role::Releasing => Some(failed(AdminReason::ShuttingDown)),
-            Role::Active if opened_in != self.period => Some(failed(AdminReason::OldConnection)),
+            Role::Active if opened_in != self.period && !mutant::is(Mutant::OldConnectionAccepted) => {
+                Some(failed(AdminReason::OldConnection))
+            }
             Role::Active => match self.proven_epoch() {
                 Err(error) => Some(error),
                 Ok(_) if *node_id != self.config.node_id => Some(failed(AdminReason::OtherNode)),
-                Ok(present) if epoch != present => Some(failed(AdminReason::OtherEpoch { present })),
+                Ok(present) if epoch != present && !mutant::is(Mutant::AnyEpochStepsDown) => {
+                    Some(failed(AdminReason::OtherEpoch { present }))
+                }
                 Ok(_) => None,
             },
         }

@@ -19,6 +19,7 @@ use crate::ids::{CallId, Epoch};
 use crate::lease::{
     Candidate, CandidateConfig, LeaseRecord, LeaseState, Look, Pace, ReleaseOutcome, UnknownHolder,
 };
+use crate::mutant::{self, Mutant};
 use crate::rng::Rng;
 use crate::stop::StopReason;
 use crate::time::Instant;
@@ -148,7 +149,10 @@ impl Node {
             self.store_limit_at = None;
             self.fail(look, StopReason::StoreNotClosed);
         }
-        if self.role == Role::HoldOff && self.deadline.is_none() && !self.is_store_open {
+        if self.role == Role::HoldOff
+            && self.deadline.is_none()
+            && (!self.is_store_open || mutant::is(Mutant::StoreCloseNotAwaited))
+        {
             self.trigger(look, Trigger::HeldOff);
         }
     }

@@ -11,8 +11,10 @@ use crate::gate::{GateOrder, WallOffset};
 use crate::lease::{
     CandidateOutput, Holder, HolderOutput, LeaseInput, Look, ReleaseOutcome, ReleaseOutput, Tenure,
 };
+use crate::mutant::{self, Mutant};
 use crate::rng::Rng;
 use crate::stop::StopReason;
+use crate::store::WriteOutcome;
 
 /// A release in order is tried for at most so long, and not beyond the period (D-37).
 const RELEASE_LIMIT: Duration = Duration::from_secs(10);
@@ -90,7 +92,13 @@ impl Node {
         match &mut self.lease {
             Lease::Candidate(candidate) => candidate.handle(look, input),
             Lease::Holder(holder) => holder.handle(look, input),
-            Lease::Release(release) => release.handle(look, input),
+            Lease::Release(release) => {
+                let landed = matches!(input, LeaseInput::Written { outcome: WriteOutcome::Done { .. }, .. });
+                release.handle(look, input);
+                if landed && mutant::is(Mutant::LateRenewalReopens) {
+                    self.reopen_gate(look);
+                }
+            }
             Lease::Nobody => {}
         }
         self.drain_lease(look);
@@ -170,6 +178,12 @@ impl Node {
         }
     }
 
+    /// Only mutants do.
+    fn reopen_gate(&mut self, look: Look) {
+        let until = look.now.instant.saturating_add(self.config.lease_duration.period());
+        self.push(Output::Gate(GateOrder::Open { until, offset: WallOffset::at(look.now) }));
+    }
+
     fn on_release(&mut self, look: Look, output: ReleaseOutput) {
         match output {
             ReleaseOutput::Request { request, operation } => {
@@ -177,6 +191,9 @@ impl Node {
             }
             ReleaseOutput::Ended(outcome) => {
                 self.tell(NodeEvent::ReleaseEnded(outcome));
+                if outcome == ReleaseOutcome::Unconfirmed && mutant::is(Mutant::ReopenAfterRelease) {
+                    self.reopen_gate(look);
+                }
                 if let ReleaseOutcome::Failed(reason) = outcome {
                     self.end_step_down(self.error_of_end(reason));
                     self.reason.get_or_insert(reason);

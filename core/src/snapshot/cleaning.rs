@@ -17,6 +17,7 @@ use super::io::{DeleteOutcome, KeeperEvent, KeeperOutput, KeeperTask, SnapshotLi
 use super::manifest::{FileName, Manifest, ManifestName};
 use crate::ids::{Name, RequestId};
 use crate::log::ask::Ask;
+use crate::mutant::{self, Mutant};
 use crate::store::ReadOutcome;
 use crate::time::Instant;
 
@@ -184,6 +185,9 @@ impl Cleaning {
             None if self.manifests.is_empty() && self.files.is_empty() => return Cleaned::Over,
             None => Step::Awaiting { listed_at },
         };
+        if mutant::is(Mutant::CleanUnauthorised) && matches!(self.step, Step::Awaiting { .. }) {
+            self.delete_next(now);
+        }
         Cleaned::Going
     }
 

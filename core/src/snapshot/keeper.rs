@@ -11,6 +11,7 @@ use super::manifest::{FileName, Manifest};
 use super::survey::{Survey, Surveyed};
 use super::trimming::Trimming;
 use crate::ids::Position;
+use crate::mutant::{self, Mutant};
 use crate::stop::StopReason;
 use crate::time::{Instant, Now, micros};
 
@@ -293,7 +294,7 @@ impl Keeper {
     fn decide(&mut self, now: Instant) {
         if self.bound_due().is_some_and(|due| due <= now) {
             // The bound is the older one's position: the newest may turn out unreadable (review 4.9).
-            let older = self.own.front().expect("it is due because there are two");
+            let older = self.bounding().expect("it is due because there are two");
             self.bound = older.manifest.end.position;
             self.desk.push(KeeperOutput::TrimBelow(self.bound));
         }
@@ -306,12 +307,16 @@ impl Keeper {
         }
     }
 
+    fn bounding(&self) -> Option<&Own> {
+        if mutant::is(Mutant::TrimToNewest) { self.own.back() } else { self.own.front() }
+    }
+
     /// When the log may be trimmed to the older of two snapshots (D-30).
     fn bound_due(&self) -> Option<Instant> {
         if self.is_over || self.own.len() < KEPT {
             return None;
         }
-        let older = self.own.front()?;
+        let older = self.bounding()?;
         (older.manifest.end.position > self.bound)
             .then(|| older.read_back_at.saturating_add(self.options.cadence.trim_age))
     }

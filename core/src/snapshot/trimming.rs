@@ -11,6 +11,7 @@ use super::io::{DeleteOutcome, EntryList, KeeperEvent, KeeperOutput, KeeperTask}
 use crate::ids::{Position, RequestId};
 use crate::log::EntryKind;
 use crate::log::ask::Ask;
+use crate::mutant::{self, Mutant};
 use crate::time::Instant;
 
 /// As many objects as S3 lists or deletes in one request.
@@ -121,7 +122,10 @@ impl Trimming {
                 };
                 let (unknown, rest): (Vec<Position>, Vec<Position>) =
                     found.into_iter().partition(|position| *position < self.fence);
-                let doomed = rest.into_iter().filter(|position| *position != self.fence).collect();
+                let doomed = rest
+                    .into_iter()
+                    .filter(|it| *it != self.fence || mutant::is(Mutant::FenceTrimmed))
+                    .collect();
                 self.inspect(now, unknown, doomed, upto, desk);
             }
             EntryList::Transient { retry_after_ms } => {
@@ -167,6 +171,7 @@ impl Trimming {
             unknown.swap_remove(index);
             match kind {
                 EntryKind::Changes => doomed.push(position),
+                EntryKind::Fence if mutant::is(Mutant::FenceTrimmed) => doomed.push(position),
                 EntryKind::Fence | EntryKind::Unreadable => {}
             }
         }

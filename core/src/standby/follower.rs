@@ -22,6 +22,7 @@ use crate::backoff::Backoff;
 use crate::ids::{Blob, Position, RequestId};
 use crate::log::reader::{Batch, Obstacle, Question, RANGE_BYTES, RANGE_ENTRIES, Ranges, Reader, Seen};
 use crate::log::{DiscardReason, EntryError, LogEnd, ReadEnd};
+use crate::mutant::{self, Mutant};
 use crate::rng::Rng;
 use crate::stop::StopReason;
 use crate::time::{Instant, Now};
@@ -417,7 +418,11 @@ impl Follower {
 
     /// The lag is at the threshold then, and above it afterwards.
     fn behind_after(&self) -> Instant {
-        let since = self.caught_up_at.unwrap_or(self.began_at);
+        let since = if mutant::is(Mutant::BlindIsClose) {
+            self.now
+        } else {
+            self.caught_up_at.unwrap_or(self.began_at)
+        };
         since.saturating_add(self.options.standby.behind_lag_threshold())
     }
 

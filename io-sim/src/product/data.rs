@@ -84,6 +84,7 @@ impl ProductWorld {
             {
                 call.reached = true;
             }
+            self.watchers.show(at, &Seen::EngineTold { process: number, input: &input });
             serving.engine.handle(now, input);
             return;
         }
@@ -224,6 +225,7 @@ impl ProductWorld {
 
     fn perform_engine(&mut self, at: TrueTime, number: ProcessNumber, output: Output) {
         let index = usize::from(number);
+        self.watchers.show(at, &Seen::EngineSaid { process: number, output: &output });
         match output {
             Output::Reply { id, after, answer } => {
                 self.hold(at, number, after, Leaving::Reply { call: id, after, answer });

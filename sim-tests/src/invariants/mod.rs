@@ -1,7 +1,13 @@
 //! The invariants of requirements.md, section 3: one file each, which says what it does not check.
 
+mod checkpoints;
 mod d_001_doubt;
+mod d_001_period;
+mod d_017_drain;
+mod d_023_unsent;
+mod d_039_time;
 mod d_042_fence;
+mod d_048_results;
 mod epochs_rise;
 mod flow_results;
 mod ha_025_cut_off;
@@ -17,8 +23,14 @@ mod invariant_09_health;
 mod invariant_10_traffic;
 mod reasons;
 
+pub use checkpoints::CheckpointsStay;
 pub use d_001_doubt::DoubtEndsByARenewal;
+pub use d_001_period::PeriodCountsFromTheSend;
+pub use d_017_drain::DrainHandsNothingOut;
+pub use d_023_unsent::UnsentIsFree;
+pub use d_039_time::TimeGoesOn;
 pub use d_042_fence::FenceIsConfirmed;
+pub use d_048_results::AcceptedResultsStay;
 pub use epochs_rise::EpochsRise;
 pub use flow_results::FlowResults;
 pub use ha_025_cut_off::CutOffIsFinal;

@@ -41,9 +41,6 @@ impl Watcher for LostForAReason {
             Seen::GateOpen { process, epoch, .. } => {
                 self.serves.insert(*process, *epoch);
             }
-            Seen::GateShut { process, .. } => {
-                self.serves.remove(process);
-            }
             Seen::Died { process, reason } => {
                 let served = self.serves.remove(process);
                 if *reason == Some(StopReason::LeaseTaken)

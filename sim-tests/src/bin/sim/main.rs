@@ -4,6 +4,7 @@
 
 mod end;
 mod files;
+mod mutants;
 mod run;
 mod seeds;
 
@@ -44,6 +45,8 @@ enum Command {
     Report(files::Report),
     /// Add a decision log to the scenarios that every test run replays, and print a test for it
     ToTest(files::ToTest),
+    /// Switch deliberate defects on, one at a time, and count the seeds until a rule breaks
+    Mutants(mutants::Arguments),
 }
 
 /// A seed, or a decision log.
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => files::explain(&arguments),
         Command::Report(arguments) => files::report(&arguments),
         Command::ToTest(arguments) => files::to_test(&arguments),
+        Command::Mutants(arguments) => mutants::run(&arguments),
     };
     let end = end.unwrap_or_else(|end| end);
     if let End::Usage(text) | End::Unreadable(text) | End::OtherVersion(text) = &end {
