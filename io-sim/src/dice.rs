@@ -110,8 +110,8 @@ impl fmt::Display for Decision {
     }
 }
 
-/// A written log says `0*500` for five hundred calm choices; more than this are nobody's log.
-const LONGEST_REPEAT: usize = 10_000_000;
+/// A written log says `0*500` for five hundred calm choices; more than this in all are nobody's log.
+const MOST_CHOICES: usize = 10_000_000;
 
 /// The choices of a written log, per stream and kind, in order.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
@@ -127,6 +127,7 @@ impl Script {
     /// Names the first line that is not of this form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut script = Self::default();
+        let mut total = 0;
         for (index, line) in text.lines().enumerate() {
             let said = line.split('#').next().unwrap_or_default();
             let words: Vec<&str> = said.split_whitespace().collect();
@@ -145,6 +146,13 @@ impl Script {
                     line.trim()
                 )
             })?;
+            total += times;
+            if total > MOST_CHOICES {
+                return Err(format!(
+                    "line {} of the decision log leads to more than {MOST_CHOICES} choices in all",
+                    index + 1
+                ));
+            }
             let choices = script.choices.entry(stream).or_default().entry(kind.to_owned()).or_default();
             choices.extend(std::iter::repeat_n(chosen, times));
         }
@@ -175,7 +183,7 @@ fn parse_line<'a>(
 ) -> Option<(Stream, &'a str, u64, usize)> {
     alternatives.parse::<u64>().ok()?;
     let (chosen, times) = match chosen.split_once('*') {
-        Some((chosen, times)) => (chosen, times.parse().ok().filter(|times| *times <= LONGEST_REPEAT)?),
+        Some((chosen, times)) => (chosen, times.parse().ok().filter(|times| *times <= MOST_CHOICES)?),
         None => (chosen, 1),
     };
     Some((Stream::named(stream)?, kind, chosen.parse().ok()?, times))

@@ -116,3 +116,11 @@ fn the_calm_pause_is_the_longest_and_the_calm_deviation_none() {
     }
     assert!(drawn.iter().all(|(pause, rate)| (1..=3).contains(pause) && (-2..=2).contains(rate)));
 }
+
+#[test]
+fn a_log_that_says_little_and_means_too_much_is_refused() {
+    let line = "store latency 7 0*6000000\n";
+    assert!(Script::parse(line).is_ok());
+    let refused = Script::parse(&line.repeat(2)).expect_err("12 million choices");
+    assert!(refused.contains("line 2"), "{refused}");
+}

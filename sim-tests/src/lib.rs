@@ -24,6 +24,7 @@ pub mod attempt;
 pub mod batch;
 pub mod exhaustive;
 pub mod explain;
+pub mod fuzzed;
 pub mod invariants;
 pub mod log_file;
 pub mod lookout;

@@ -40,6 +40,8 @@ mod runs;
 pub mod search;
 mod start;
 mod state;
+#[cfg(feature = "exhaustive")]
+mod stored;
 mod timers;
 mod tracked;
 mod turn;
@@ -53,6 +55,8 @@ pub use io::*;
 pub use machine::{Engine, EngineConfig, EngineTimer, stop_reason};
 pub use model::*;
 pub use state::StateRead;
+#[cfg(feature = "exhaustive")]
+pub use stored::{STORED_RECORDS, check_stored_record};
 
 #[cfg(test)]
 mod tests;
