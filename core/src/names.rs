@@ -6,6 +6,7 @@
 //! collects them in one walk and writes shorter ones back in a second. Every other field is compared as
 //! it is, so that a field added later is never forgotten.
 
+use crate::backoff::Backoff;
 use crate::ids::{Epoch, ProcessId, RequestId};
 use crate::lease::{LeaseRecord, Nonce, Tenure};
 use crate::rng::Rng;
@@ -64,6 +65,16 @@ pub trait Names {
 
     /// An instant of which only one thing matters: how far it is ahead, if it is.
     fn deadline(&mut self, at: &mut Instant);
+
+    /// The end of somebody's patience, which a checker without clocks never reaches.
+    fn limit(&mut self, at: &mut Instant) {
+        self.deadline(at);
+    }
+
+    /// A wait that grows with each failure.
+    fn backoff(&mut self, backoff: &mut Backoff) {
+        let _as_it_is = backoff;
+    }
 
     /// An instant from which something counts.
     fn origin(&mut self, at: &mut Instant);

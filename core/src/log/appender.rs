@@ -3,6 +3,9 @@
 //! Group commit by nature: no timer, no poll. While one entry is on its way to the store, everything
 //! that is decided gathers into the next one.
 
+#[cfg(feature = "exhaustive")]
+mod names;
+
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;

@@ -1,5 +1,8 @@
 //! A question to a store that is asked until it is answered.
 
+#[cfg(feature = "exhaustive")]
+mod names;
+
 use core::time::Duration;
 
 use crate::backoff::Backoff;

@@ -3,6 +3,9 @@
 //! [`Reader`] checks entries and gathers their changes; [`Ranges`] asks for them, and finds out what a
 //! missing one means (D-41).
 
+#[cfg(feature = "exhaustive")]
+mod names;
+
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;

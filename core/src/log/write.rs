@@ -13,6 +13,9 @@
 //! A create whose outcome is unknown is simply sent again: it carries the same bytes, and if the
 //! first one landed the second is refused and the read-back recognises it.
 
+#[cfg(feature = "exhaustive")]
+mod names;
+
 use alloc::vec::Vec;
 use core::time::Duration;
 

@@ -5,6 +5,7 @@
 //! search       breadth first over any model; the shortest way to whatever is wrong
 //! fingerprint  128 bits that stand for one state
 //! lease        Candidate, Holder and Release over one lease object
+//! log          Startup and Appender over one log, without a clock
 //! ```
 //!
 //! A model owns real machines. After each event it renames whatever is only a name (request ids,
@@ -13,4 +14,5 @@
 
 pub mod fingerprint;
 pub mod lease;
+pub mod log;
 pub mod search;

@@ -16,6 +16,8 @@
 //! Until the fence nothing is written, and a log that cannot be read is left as it is.
 
 mod io;
+#[cfg(feature = "exhaustive")]
+mod names;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
