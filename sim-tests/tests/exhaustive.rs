@@ -1,6 +1,7 @@
 //! The real machines, explored exhaustively (docs/exhaustive.md).
 
 use dexzd_sim_tests::exhaustive::lease::{Bounds, LeaseModel};
+use dexzd_sim_tests::exhaustive::log::LogModel;
 use dexzd_sim_tests::exhaustive::search::{End, search};
 
 const LIMIT: usize = 3_000_000;
@@ -12,4 +13,12 @@ fn ha_017_two_processes_and_one_lease_hold_in_every_order() {
     let found = search(&LeaseModel { bounds: Bounds::small() }, LIMIT);
     assert_eq!(found.end, End::Closed, "{found}");
     assert!(found.states > 200_000, "{found}");
+}
+
+/// Invariants 1, 2 and 6 without any clock: starts, fences, late writes, trimming, restarts with and without disks.
+#[test]
+fn review_5_starts_and_appenders_hold_in_every_order() {
+    let found = search(&LogModel { epochs: 3, ..LogModel::small() }, LIMIT);
+    assert_eq!(found.end, End::Closed, "{found}");
+    assert!(found.states > 400_000, "{found}");
 }

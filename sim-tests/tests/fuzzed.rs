@@ -31,7 +31,8 @@ fn every_fuzz_target_takes_short_made_up_inputs() {
             let length = round % 97;
             let bytes: Vec<u8> = (0..length)
                 .map(|_| {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    state =
+                        state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                     state.to_be_bytes()[0]
                 })
                 .collect();

@@ -6,6 +6,7 @@
 mod bench;
 mod demo;
 mod fix;
+mod fuzz;
 mod node;
 mod processes;
 mod setup;
@@ -39,6 +40,8 @@ enum Command {
     /// Seeds, decision logs and reports of the simulator: `cargo xtask sim --help`
     #[command(disable_help_flag = true)]
     Sim(sim::Arguments),
+    /// Let libFuzzer make up inputs for the core
+    Fuzz(fuzz::Arguments),
     /// Repair what can be repaired: formatting, and what clippy can rewrite
     Fix,
     /// Check what no compiler checks: sizes, left-overs, dead files, requirement numbers
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::Bench(benchmark) => bench::run(&benchmark),
+        Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Fix => fix::run(),
         Command::Tidy(arguments) => tidy::run(&arguments),
         Command::Sim(_) => unreachable!("it has ended already"),

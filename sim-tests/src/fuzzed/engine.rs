@@ -384,7 +384,9 @@ impl World {
         let handout = self.handout(feed);
         match feed.below(12) {
             0..=2 => WorkerFrame::WaitForDone { handout, wait: wait(feed), effects: self.effects(feed) },
-            3..=6 => WorkerFrame::ExecuteDone { handout, decision: decision(feed), effects: self.effects(feed) },
+            3..=6 => {
+                WorkerFrame::ExecuteDone { handout, decision: decision(feed), effects: self.effects(feed) }
+            }
             7 => WorkerFrame::Failed {
                 handout,
                 failure: Failure { error_type: feed.name("e"), detail: feed.name("d"), stack: None },

@@ -118,7 +118,8 @@ impl World {
             12 => {
                 // Somebody else, or an operator.
                 self.version += 1;
-                self.lease = if feed.below(4) == 0 { feed.maybe(Feed::blob) } else { Some(record(feed).encode()) };
+                self.lease =
+                    if feed.below(4) == 0 { feed.maybe(Feed::blob) } else { Some(record(feed).encode()) };
                 Input::Tick
             }
             13 | 14 => Input::LogFenced,
@@ -142,9 +143,8 @@ impl World {
             20 => Input::TrimBelow(Position(feed.number())),
             21 => Input::Follower(FollowerReport {
                 state: FollowerState::ALL[usize::from(feed.below(5))],
-                caught_up_at: feed.maybe(|feed| {
-                    Instant::from_micros(self.micros.saturating_sub(feed.millis() * 1_000))
-                }),
+                caught_up_at: feed
+                    .maybe(|feed| Instant::from_micros(self.micros.saturating_sub(feed.millis() * 1_000))),
             }),
             22 => self.call(feed, AdminRequest::Describe),
             _ => {
@@ -272,7 +272,8 @@ impl World {
             Output::Lease { request, operation } => {
                 assert!(self.seen_requests.insert(request), "{request} was used before");
                 if let LeaseOperation::Create { body } | LeaseOperation::Update { body, .. } = &operation {
-                    let record = LeaseRecord::decode(body, &Name::new("n")).expect("what is written is a lease");
+                    let record =
+                        LeaseRecord::decode(body, &Name::new("n")).expect("what is written is a lease");
                     assert_eq!(record.holder, ME);
                     assert_eq!(record.nonce.process_id, ME);
                 }
@@ -308,7 +309,8 @@ impl World {
             | Output::Watchdog { .. }
             | Output::TrimmedBelow(_)
             | Output::Event(_)
-            | Output::Follow(_) => {}
+            | Output::Follow(_)
+            | Output::LeaseWritten { .. } => {}
         }
     }
 }

@@ -34,7 +34,11 @@ pub fn log_entry(bytes: &[u8]) {
     for object in [bytes, &whole] {
         if let Ok((entry, _)) = Entry::decode(object, NODE) {
             let (written, chain) = entry.encode();
-            assert_eq!(Entry::decode(&written, NODE), Ok((entry, chain)), "an entry is read as it was written");
+            assert_eq!(
+                Entry::decode(&written, NODE),
+                Ok((entry, chain)),
+                "an entry is read as it was written"
+            );
         }
     }
 }

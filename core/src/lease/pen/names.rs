@@ -11,7 +11,6 @@ impl Named for Pen {
 
 impl Named for Tries {
     fn name(&mut self, names: &mut dyn Names) {
-        self.0.retain(|sent| names.may_be_seen(&sent.record, Some(sent.request)));
         for sent in &mut self.0 {
             names.request(&mut sent.request);
             names.record(&mut sent.record);

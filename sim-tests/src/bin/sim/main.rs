@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod end;
+mod exhaustive;
 mod files;
 mod mutants;
 mod run;
@@ -43,6 +44,8 @@ enum Command {
     Explain(files::One),
     /// Write a failure as one page for a browser
     Report(files::Report),
+    /// Go through every order of everything that may happen to a few real machines
+    Exhaustive(exhaustive::Arguments),
     /// Add a decision log to the scenarios that every test run replays, and print a test for it
     ToTest(files::ToTest),
     /// Switch deliberate defects on, one at a time, and count the seeds until a rule breaks
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Shrink(arguments) => files::shrink(&arguments),
         Command::Explain(arguments) => files::explain(&arguments),
         Command::Report(arguments) => files::report(&arguments),
+        Command::Exhaustive(arguments) => exhaustive::run(&arguments),
         Command::ToTest(arguments) => files::to_test(&arguments),
         Command::Mutants(arguments) => mutants::run(&arguments),
     };

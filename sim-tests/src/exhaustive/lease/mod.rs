@@ -35,8 +35,6 @@ pub struct Bounds {
     pub live_writes: usize,
     /// Processes are called at multiples of this only, in microseconds.
     pub tick: u64,
-    /// The lease stands from the beginning, held by the first process. If not, there is none.
-    pub starts_held: bool,
     /// Processes crash, and start again.
     pub crashes: bool,
     /// The holder is stepped down, and comes back after its hold-off.
@@ -53,6 +51,8 @@ pub struct Bounds {
     pub freezes: bool,
     /// Draws are the shortest or the longest possible; else the shortest.
     pub jitter: bool,
+    /// Wrong: a release that was not confirmed counts as failed, and the gate opens again.
+    pub reopens: bool,
 }
 
 /// The lease with its bounds, as a model.
@@ -70,7 +70,6 @@ impl Bounds {
             processes: 2,
             live_writes: 1,
             tick: 500_000,
-            starts_held: true,
             crashes: true,
             step_downs: true,
             late_answers: true,
@@ -79,6 +78,7 @@ impl Bounds {
             errors: false,
             freezes: false,
             jitter: false,
+            reopens: false,
         }
     }
 }

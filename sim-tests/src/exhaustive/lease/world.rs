@@ -43,6 +43,8 @@ pub enum Event {
     Crash(usize),
     /// The operator steps the holder down.
     StepDown(usize, Draw),
+    /// The gate opens again in the middle of a release (wrong).
+    Reopen(usize),
     /// The hold-off after a step down is over.
     Compete(usize, Draw),
     /// Time passes until the next timer is due.
@@ -111,6 +113,8 @@ struct Process {
     open_until: Instant,
     /// It stepped down, and may not take the lease yet.
     holds_off: bool,
+    /// What it held, where it may wrongly believe that it still does.
+    before: Option<Holder>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -138,25 +142,23 @@ impl World {
             wrong: None,
             story: None,
         };
-        if bounds.starts_held {
-            let record = LeaseRecord {
-                node_id: node(),
-                epoch: Epoch(1),
-                holder: ProcessId(1),
-                state: LeaseState::Held,
-                duration: duration(),
-                nonce: Nonce { process_id: ProcessId(1), counter: 0, entropy: 0 },
-                trimmed_below: Position(0),
-                log_end: Position(0),
-            };
-            world.lease = Some(Stored { version: 1, record: record.clone() });
-            let tenure = Tenure { record, version: version_of(1), since: BEGIN };
-            world.acquired = Epoch(1);
-            let pen = Pen::new(node(), ProcessId(1), duration());
-            let holder = Holder::new(pen, tenure, Rng::new(SHORTEST_DRAW), world.look());
-            world.processes[0].role = Role::Holder(holder);
-            world.drain(0);
-        }
+        let record = LeaseRecord {
+            node_id: node(),
+            epoch: Epoch(1),
+            holder: ProcessId(1),
+            state: LeaseState::Held,
+            duration: duration(),
+            nonce: Nonce { process_id: ProcessId(1), counter: 0, entropy: 0 },
+            trimmed_below: Position(0),
+            log_end: Position(0),
+        };
+        world.lease = Some(Stored { version: 1, record: record.clone() });
+        let tenure = Tenure { record, version: version_of(1), since: BEGIN };
+        world.acquired = Epoch(1);
+        let pen = Pen::new(node(), ProcessId(1), duration());
+        let holder = Holder::new(pen, tenure, Rng::new(SHORTEST_DRAW), world.look());
+        world.processes[0].role = Role::Holder(holder);
+        world.drain(0);
         world
     }
 
@@ -180,6 +182,14 @@ impl World {
                 if bounds.step_downs && matches!(process.role, Role::Holder(_)) {
                     events.push(Event::StepDown(index, draw));
                 }
+            }
+            let stands = |holder: &Holder| {
+                self.lease
+                    .as_ref()
+                    .is_some_and(|lease| *holder.tenure().version.0 == *version_of(lease.version).0)
+            };
+            if matches!(process.role, Role::Release { .. }) && process.before.as_ref().is_some_and(stands) {
+                events.push(Event::Reopen(index));
             }
             if bounds.crashes {
                 events.push(Event::Crash(index));
@@ -259,9 +269,13 @@ impl World {
             Event::StepDown(process, draw) => {
                 self.note(|_| format!("P{process} is stepped down"));
                 self.draw(process, draw);
+                if let (true, Role::Holder(holder)) = (bounds.reopens, &self.processes[process].role) {
+                    self.processes[process].before = Some(holder.clone());
+                }
                 self.release(process, true);
                 self.drain(process);
             }
+            Event::Reopen(process) => self.reopen(process),
             Event::Compete(process, draw) => {
                 self.note(|_| format!("P{process}'s hold-off is over"));
                 self.draw(process, draw);
@@ -492,10 +506,21 @@ impl World {
                             Candidate::new(pen, CandidateConfig::default(), Rng::new(SHORTEST_DRAW));
                         process.role = Role::Candidate(candidate.holding_off(own_ended));
                         process.holds_off = true;
+                        process.before = None;
                     }
                     _ => self.start_again(index),
                 }
             }
+        }
+    }
+
+    /// Wrong (D-37): a release that seems not to have landed may land all the same.
+    fn reopen(&mut self, index: usize) {
+        self.note(|_| format!("P{index} takes its release for failed and opens its gate again (WRONG)"));
+        let process = &mut self.processes[index];
+        if let Some(holder) = process.before.take() {
+            process.open_until = holder.tenure().ends_at();
+            process.role = Role::Holder(holder);
         }
     }
 
@@ -657,7 +682,13 @@ impl Process {
     fn started(id: ProcessId) -> Self {
         let pen = Pen::new(node(), id, duration());
         let candidate = Candidate::new(pen, CandidateConfig::default(), Rng::new(SHORTEST_DRAW));
-        Self { id, role: Role::Candidate(candidate), open_until: Instant::ZERO, holds_off: false }
+        Self {
+            id,
+            role: Role::Candidate(candidate),
+            open_until: Instant::ZERO,
+            holds_off: false,
+            before: None,
+        }
     }
 
     fn is_valid(&self, now: Instant) -> bool {
@@ -679,6 +710,9 @@ impl Process {
             Role::Holder(holder) => holder.name(names),
             Role::Release { release, .. } => release.name(names),
             Role::None => {}
+        }
+        if let Some(before) = &mut self.before {
+            before.name(names);
         }
         names.process(&mut self.id);
         if self.open_until > Instant::ZERO {

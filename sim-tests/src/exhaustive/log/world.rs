@@ -326,7 +326,9 @@ impl World {
         self.lease.epoch = Epoch(before.epoch.0 + 1);
         self.lease.holder = index;
         let (epoch, local) = (self.lease.epoch, self.processes[index].local);
-        self.note(|| format!("P{index} takes the lease, epoch {epoch}, with its local store at {}", local.position));
+        self.note(|| {
+            format!("P{index} takes the lease, epoch {epoch}, with its local store at {}", local.position)
+        });
         let options = StartupOptions {
             origin: origin(index, epoch),
             lease_duration_ms: 10_000,
@@ -360,11 +362,17 @@ impl World {
             }
             Some(Asked::List(request, after)) => {
                 let first = self.log.iter().map(|it| it.end.position).find(|position| *position > after);
-                self.start(model, index, StartupInput::Listed { request, outcome: ListOutcome::First(first) });
+                self.start(
+                    model,
+                    index,
+                    StartupInput::Listed { request, outcome: ListOutcome::First(first) },
+                );
             }
             Some(Asked::Read(request, position)) => {
                 let found = self.at(position).map(|object| object.bytes.clone());
-                self.note(|| format!("P{index} reads {position}: {}", if found.is_some() { "there" } else { "404" }));
+                self.note(|| {
+                    format!("P{index} reads {position}: {}", if found.is_some() { "there" } else { "404" })
+                });
                 match &self.processes[index].role {
                     Role::Starting(_) => {
                         let then = if found.is_some() { ReadEnd::Full } else { ReadEnd::Missing };
@@ -447,12 +455,21 @@ impl World {
             }
             StartupOutput::Write { request, entry, .. } => self.ask_write(index, request, entry),
             StartupOutput::Apply { end, .. } => {
+                let local = self.processes[index].local.position;
+                if end.position != local.next() {
+                    self.wrong = Some(format!("P{index} applies {} on {local}", end.position));
+                }
                 self.processes[index].local = end;
                 self.start(model, index, StartupInput::Applied { position: end.position });
             }
             StartupOutput::DiscardLocalStore(reason) => {
                 let end = self.snapshot.1;
-                self.note(|| format!("P{index} replaces its local store ({reason:?}) by the snapshot at {}", end.position));
+                self.note(|| {
+                    format!(
+                        "P{index} replaces its local store ({reason:?}) by the snapshot at {}",
+                        end.position
+                    )
+                });
                 self.processes[index].local = end;
                 self.start(model, index, StartupInput::LocalStore { end });
             }
@@ -486,7 +503,8 @@ impl World {
                 self.note(|| format!("P{index} acknowledges {}", end.position));
                 self.acknowledged = self.acknowledged.max(end.position);
                 if self.truth_at(end.position) != Some(end) {
-                    self.wrong = Some(format!("P{index} acknowledges an entry at {} that is lost", end.position));
+                    self.wrong =
+                        Some(format!("P{index} acknowledges an entry at {} that is lost", end.position));
                 }
             }
             AppenderOutput::Failed(reason) => {
@@ -526,7 +544,9 @@ impl World {
             }
             let position = process.local.position;
             if self.truth_at(position) != Some(process.local) {
-                self.wrong = Some(format!("P{index}, true holder, serves a state at {position} that is not the log's"));
+                self.wrong = Some(format!(
+                    "P{index}, true holder, serves a state at {position} that is not the log's"
+                ));
             } else if position < self.acknowledged {
                 self.wrong = Some(format!(
                     "P{index}, true holder, serves {position} without the acknowledged {}",
