@@ -17,7 +17,7 @@ fn ha_017_two_processes_and_one_lease_hold_in_every_order() {
 
 /// Invariants 1, 2 and 6 without any clock: starts, fences, late writes, trimming, restarts with and without disks.
 #[test]
-fn review_5_starts_and_appenders_hold_in_every_order() {
+fn ha_015_starts_and_appenders_hold_in_every_order_without_any_clock() {
     let found = search(&LogModel { epochs: 3, ..LogModel::small() }, LIMIT);
     assert_eq!(found.end, End::Closed, "{found}");
     assert!(found.states > 400_000, "{found}");
