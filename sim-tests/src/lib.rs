@@ -32,6 +32,7 @@ pub mod mutants;
 pub mod recorder;
 pub mod report;
 pub mod runner;
+pub mod script;
 pub mod shrink;
 pub mod timeline;
 pub mod worlds;

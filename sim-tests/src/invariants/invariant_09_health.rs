@@ -54,13 +54,13 @@ impl Watcher for HealthIsRight {
     fn observe(&mut self, at: TrueTime, seen: &Seen<'_>) -> Result<(), String> {
         match seen {
             Seen::EntryDurable { .. } => self.durable_at.push(at),
+            // A store that was discarded meanwhile changes nothing of what was applied once: the lag counts
+            // from the last time that nothing was missing.
             Seen::Applied { process, end, .. }
             | Seen::LocalState { process, end, .. }
             | Seen::LocalEnd { process, end } => {
-                self.applied.insert(*process, end.position);
-            }
-            Seen::Discarded { process } => {
-                self.applied.remove(process);
+                let applied = self.applied.entry(*process).or_default();
+                *applied = (*applied).max(end.position);
             }
             Seen::Died { process, .. } => {
                 self.applied.remove(process);
