@@ -6,6 +6,7 @@ mod missing;
 #[cfg(feature = "exhaustive")]
 mod names;
 mod pause;
+mod retake;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -17,7 +18,7 @@ use super::expiry::{Expiry, Sight, is_proven_by_stamps};
 use super::pen::{Carried, Pen, Tenure, Tries, Try};
 use super::record::{LeaseRecord, LeaseState, Nonce, Unreadable};
 use super::{LeaseInput, LeaseOperation, LeaseTimer, Look};
-use crate::ids::{Epoch, ProcessId, RequestId};
+use crate::ids::{Epoch, RequestId};
 use crate::mutant::{self, Mutant};
 use crate::rng::Rng;
 use crate::stop::StopReason;
@@ -152,34 +153,6 @@ impl Candidate {
     pub const fn with_pace(mut self, pace: Pace) -> Self {
         self.pace = pace;
         self
-    }
-
-    /// In the hold-off of a step down: it watches the lease and takes nothing until
-    /// [`compete`](Self::compete). `own_ended`: what may still stand in the lease although this process
-    /// has given it up (D-37).
-    #[must_use]
-    pub fn holding_off(mut self, own_ended: Vec<LeaseRecord>) -> Self {
-        self.own_ended = own_ended;
-        self.is_holding_off = true;
-        self
-    }
-
-    /// The hold-off is over: tries at once to take the lease back, then goes on like any other candidate.
-    /// `Acquired`, `Seen` with another holder, or `RetakeFailed` tells how that try ended (HA-102, D-38).
-    pub fn compete(&mut self, look: Look) {
-        self.now = look.now;
-        self.is_holding_off = false;
-        self.is_retaking = true;
-        match self.step {
-            Step::Writing { .. } | Step::Over => {}
-            Step::Watching | Step::Surveying { .. } | Step::Pausing(_) => {
-                self.step = Step::Watching;
-                // The poll that was due at this very look is as good.
-                if self.reads.last().is_none_or(|newest| newest.sent_at < look.now.slow) {
-                    self.send_read(look);
-                }
-            }
-        }
     }
 
     /// Something happened.
@@ -559,30 +532,6 @@ impl Candidate {
             self.told = Some(record.nonce);
             self.outputs.push_back(CandidateOutput::Seen(record.clone()));
         }
-    }
-
-    fn retake_ended(&mut self, detail: UnknownHolder) {
-        if core::mem::take(&mut self.is_retaking) {
-            self.outputs.push_back(CandidateOutput::RetakeFailed(detail));
-        }
-    }
-
-    /// The lease is held: by another, which `Seen` has told, or in this process's name by a write that it
-    /// never made.
-    fn retake_ended_held(&mut self, holder: ProcessId) {
-        if holder == self.pen.process_id() {
-            self.retake_ended(UnknownHolder::UnknownOwnWrite);
-        }
-        self.is_retaking = false;
-    }
-
-    /// A read failed, or was given up: before the write, or after one that was not answered.
-    fn retake_ended_unread(&mut self) {
-        self.retake_ended(if self.failed_on.is_some() || self.refused_on.is_some() {
-            UnknownHolder::TakeBackUnanswered
-        } else {
-            UnknownHolder::LeaseUnread
-        });
     }
 
     fn tell(&mut self, event: CandidateEvent) {
