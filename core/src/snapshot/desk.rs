@@ -11,7 +11,7 @@ use crate::rng::Rng;
 use crate::time::Instant;
 
 /// Between tries: nothing about snapshots is urgent, and whatever is in trouble is not helped by haste.
-pub(super) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
+pub(super) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 /// A short request without an answer is sent anew after this.
 const CUT_OFF: Duration = Duration::from_secs(30);
 /// So much is added for each byte of a file: a transfer slower than 100 kB/s is taken for dead.

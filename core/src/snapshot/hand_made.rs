@@ -1,6 +1,7 @@
 //! A store of snapshots, a log, and the shell of a keeper, for tests.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Place;
 use std::string::String;
 use std::vec;
 use std::vec::Vec;
@@ -230,11 +231,12 @@ impl Shell {
                 self.handle(KeeperInput::Uploaded { request, outcome: done() });
             }
             KeeperOutput::WriteManifest { request, name, body } => {
-                let outcome = if self.store.manifests.contains_key(&name) {
-                    WriteOutcome::Refused
-                } else {
-                    self.store.manifests.insert(name, body);
-                    done()
+                let outcome = match self.store.manifests.entry(name) {
+                    Place::Occupied(_) => WriteOutcome::Refused,
+                    Place::Vacant(free) => {
+                        free.insert(body);
+                        done()
+                    }
                 };
                 self.handle(KeeperInput::ManifestWritten { request, outcome });
             }

@@ -35,11 +35,11 @@ impl Cadence {
         // Or this much: a minute at 5 MB/s.
         bytes: 256 << 20,
         // A quiet node's snapshots do not fall far behind either.
-        at_least_every: Duration::from_hours(6),
+        at_least_every: Duration::from_secs(6 * 3_600),
         // The older of two must become an hour old before a third one takes its place, else nothing is
         // ever trimmed: with every half hour it just does.
-        at_most_every: Duration::from_mins(30),
-        trim_age: Duration::from_hours(1),
+        at_most_every: Duration::from_secs(30 * 60),
+        trim_age: Duration::from_secs(3_600),
     };
 }
 

@@ -291,7 +291,7 @@ impl Startup {
             Seen::Missing if self.reader.is_unverified() => self.discard(DiscardReason::BeyondLog),
             Seen::Missing if mutant::is(Mutant::HoleIsTheEnd) => self.on_log_end(),
             Seen::Missing => *ranges = Ranges::look_behind(self.now.instant),
-            seen => self.on_seen(seen),
+            seen @ (Seen::Going | Seen::NothingBehind | Seen::Hole | Seen::Failed(_)) => self.on_seen(seen),
         }
     }
 
