@@ -94,6 +94,7 @@ struct Process {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[expect(clippy::large_enum_variant, reason = "most processes are what is large")]
 enum Role {
     Standby,
     Starting(Startup),
