@@ -21,7 +21,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 #[test]
 fn every_mutant_is_killed() {
-    let plan = Hunt { repetitions: number("DEXZD_SIM_REPEAT", 1), at_most: number("DEXZD_SIM_SEEDS", 500) };
+    let plan = Hunt { repetitions: number("DEXZD_SIM_REPEAT", 1), at_most: number("DEXZD_SIM_SEEDS", 3_000) };
     let mut survivors = Vec::new();
     for mutant in chosen() {
         let started = std::time::Instant::now();
