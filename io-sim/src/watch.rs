@@ -242,6 +242,8 @@ pub enum Seen<'a> {
     AnswerLeft {
         /// By whom.
         process: ProcessNumber,
+        /// The number of the call there, as in [`Seen::Called`].
+        call: CallId,
         /// Of which epoch.
         epoch: Epoch,
         /// The log is durable up to here.

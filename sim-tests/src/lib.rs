@@ -42,8 +42,9 @@ use dexzd_io_sim::watch::Watchers;
 
 use crate::invariants::{
     AcceptedResultsStay, AcknowledgedStays, CheckpointsStay, DrainHandsNothingOut, EpochsRise,
-    FenceIsConfirmed, FlowResults, Gates, HealthIsRight, LogIsWhole, LostForAReason, NothingIsStranded,
-    ReleasedIsOver, SomebodyServes, StateIsTheLog, TimeGoesOn, UnsentIsFree, WorkIsCounted,
+    FenceIsConfirmed, FlowResults, Gates, HealthIsRight, Linearizable, LogIsWhole, LostForAReason,
+    NothingIsStranded, ReleasedIsOver, SomebodyServes, StateIsTheLog, TimeGoesOn, UnsentIsFree,
+    WorkIsCounted,
 };
 
 /// Everything that a run of the whole product is checked against.
@@ -65,6 +66,7 @@ pub fn product_watchers(config: &ProductConfig) -> Watchers {
         Box::new(DrainHandsNothingOut::default()),
         Box::new(TimeGoesOn),
         Box::new(UnsentIsFree::default()),
+        Box::new(if config.clocks_are_sane() { Linearizable::default() } else { Linearizable::of_writes() }),
     ];
     if config.store.damaged == 0 {
         // A damaged read-back of an own entry looks like another's (D-10).

@@ -35,7 +35,8 @@ impl ProductWorld {
             return;
         };
         self.show_local_state(self.now(), number);
-        let flow_ids: Vec<Name> = self.clients.iter().map(|client| client.flow_id.clone()).collect();
+        let hosts = self.clients.iter().filter(|client| !client.is_guest());
+        let flow_ids: Vec<Name> = hosts.map(|client| client.flow_id.clone()).collect();
         for flow_id in flow_ids {
             let target = Target { flow_id: flow_id.clone(), run_id: None };
             let history = Call::History { target: target.clone(), start_event: 1, page_size: PAGE };

@@ -61,6 +61,12 @@ pub const FAN_WIDTH: u32 = 8;
 pub const TAKERS: u32 = 3;
 /// Rounds of a reminder.
 pub const REMINDERS: u32 = 4;
+/// The Attribute that says whose results counted: see [`mark_of`].
+pub const MARK: &str = "by";
+/// The Attribute that clients write: the request ID of the last write that counted.
+pub const NOTE: &str = "note";
+/// Channels that Steps publish to, and no client.
+pub const STEP_CHANNELS: [&str; 1] = ["done"];
 
 impl Shape {
     /// Its Flow type.
@@ -243,7 +249,7 @@ pub fn mark_of(step: &StepExecutionId, method: Method) -> Key {
         Method::WaitFor => "wait",
         Method::Execute => "execute",
     };
-    Key { name: Name::new("by"), instance: Some(Name::new(&format!("{step}.{method}"))) }
+    Key { name: Name::new(MARK), instance: Some(Name::new(&format!("{step}.{method}"))) }
 }
 
 /// A hand-out as the value of a mark.

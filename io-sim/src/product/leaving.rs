@@ -65,6 +65,7 @@ impl ProductWorld {
                 } else if needs_gate {
                     let seen = Seen::AnswerLeft {
                         process: number,
+                        call,
                         epoch,
                         durable,
                         after,

@@ -9,7 +9,7 @@
 //!
 //! | file | what it does |
 //! | --- | --- |
-//! | `flows`, `worker`, `client` | what people do with the product |
+//! | `flows`, `worker`, `client`, `guests` | what people do with the product |
 //! | `people` | their connections and calls |
 //! | `orders`, `storms`, `operator` | what tests, the weather and operators do |
 //! | `control` | performs what `node` wants |
@@ -29,6 +29,7 @@ mod data;
 mod event;
 pub mod flows;
 mod follow;
+mod guests;
 mod leaving;
 mod log_io;
 mod operator;
@@ -123,12 +124,20 @@ impl ProductWorld {
                 Worker::new(number, config.slots)
             })
             .collect();
-        let clients = (0_u32..)
+        let habits = guests::Habits::draw(&mut dice);
+        let mut clients: Vec<(TrueTime, Client)> = (0_u32..)
             .zip(&config.flows)
             .map(|(number, shape)| {
                 let at = dice.between(Stream::Workload, "client_starts", 0, config.starts_within);
-                heap.push(at, Event::ClientWakes(number as usize));
-                Client::new(number, *shape, config.stops_per_million, &mut dice)
+                (at, Client::new(number, *shape, config.stops_per_million, &habits, &mut dice))
+            })
+            .collect();
+        clients.extend(habits.invite(&clients, config.processes, &mut dice));
+        let clients = clients
+            .into_iter()
+            .map(|(at, client)| {
+                heap.push(at, Event::ClientWakes(client.number as usize));
+                client
             })
             .collect();
         let mut world = Self {

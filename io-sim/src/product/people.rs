@@ -51,7 +51,8 @@ impl ProductWorld {
                 client::Action::Call(call) => {
                     let token = self.token(Some(client));
                     let hop = self.network_hop();
-                    let number = self.somebody();
+                    let address = self.clients[client].address;
+                    let number = address.unwrap_or_else(|| self.somebody());
                     let when = self.reachable_from(at, number) + hop;
                     self.heap.push(when, Event::ClientCalls(token, number, Box::new(call)));
                     self.heap.push(at + CALL_TIMEOUT, Event::ClientGivesUp(token));

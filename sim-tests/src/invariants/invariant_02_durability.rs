@@ -137,7 +137,7 @@ mod tests {
     use super::AcknowledgedStays;
     use crate::invariants::made_up::tell;
     use dexzd_core::engine::{Answer, Call, StartFlow};
-    use dexzd_core::ids::{Epoch, Name, Position, RunId};
+    use dexzd_core::ids::{CallId, Epoch, Name, Position, RunId};
     use dexzd_io_sim::watch::{Audit, Seen};
 
     fn start() -> Call {
@@ -149,6 +149,7 @@ mod tests {
         let (request, answer) = (start(), Ok(Answer::Started { run_id: RunId(1), newly: true }));
         let left = Seen::AnswerLeft {
             process: 0,
+            call: CallId(1),
             epoch: Epoch(1),
             durable: Position(4),
             after: Position(5),
@@ -164,6 +165,7 @@ mod tests {
         let (request, answer) = (start(), Ok(Answer::Started { run_id: RunId(1), newly: true }));
         let left = Seen::AnswerLeft {
             process: 0,
+            call: CallId(1),
             epoch: Epoch(1),
             durable: Position(5),
             after: Position(5),
@@ -182,7 +184,8 @@ mod tests {
         let answers = [1, 2].map(|run| Ok(Answer::Started { run_id: RunId(run), newly: true }));
         let story = answers.each_ref().map(|answer| {
             let (durable, after) = (Position(5), Position(5));
-            (0, Seen::AnswerLeft { process: 0, epoch: Epoch(1), durable, after, request: &request, answer })
+            let (process, call, epoch, request) = (0, CallId(1), Epoch(1), &request);
+            (0, Seen::AnswerLeft { process, call, epoch, durable, after, request, answer })
         });
         assert!(tell(AcknowledgedStays::default(), &story).is_err());
     }
