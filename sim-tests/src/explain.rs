@@ -31,7 +31,7 @@ pub fn place_of(fault: &Fault) -> String {
             let file = match number.and_then(|number| number.parse::<u32>().ok()) {
                 Some(number) => format!("invariant_{number:02}_*.rs"),
                 None if rule.starts_with("HA-13") => "epochs_rise.rs".to_owned(),
-                None if rule.contains("results") => "flow_results.rs".to_owned(),
+                None if rule.starts_with("concepts.md") => "reference_flow.rs".to_owned(),
                 None => String::new(),
             };
             format!("{rule}: sim-tests/src/invariants/{file}, docs/simulator.md#what-is-checked")

@@ -9,6 +9,7 @@
 //! batch        many seeds on all cores
 //! runner       batches as tests
 //! invariants   what is checked
+//! reference    a Flow as concepts.md describes it
 //! lookout      what is counted
 //! recorder     what is shown
 //! log_file     decision logs and scenarios
@@ -30,6 +31,7 @@ pub mod log_file;
 pub mod lookout;
 pub mod mutants;
 pub mod recorder;
+pub mod reference;
 pub mod report;
 pub mod runner;
 pub mod script;
@@ -41,8 +43,8 @@ use dexzd_io_sim::product::ProductConfig;
 use dexzd_io_sim::watch::Watchers;
 
 use crate::invariants::{
-    AcceptedResultsStay, AcknowledgedStays, CheckpointsStay, DrainHandsNothingOut, EpochsRise,
-    FenceIsConfirmed, FlowResults, Gates, HealthIsRight, Linearizable, LogIsWhole, LostForAReason,
+    AcceptedResultsStay, AcknowledgedStays, AsTheConceptsSay, CheckpointsStay, DrainHandsNothingOut,
+    EpochsRise, FenceIsConfirmed, Gates, HealthIsRight, Linearizable, LogIsWhole, LostForAReason,
     NothingIsStranded, ReleasedIsOver, SomebodyServes, StateIsTheLog, TimeGoesOn, UnsentIsFree,
     WorkIsCounted,
 };
@@ -59,7 +61,7 @@ pub fn product_watchers(config: &ProductConfig) -> Watchers {
         Box::new(NothingIsStranded),
         Box::new(ReleasedIsOver::default()),
         Box::new(HealthIsRight::new(config.clocks_are_sane().then_some(config.drift_ppb))),
-        Box::new(FlowResults),
+        Box::new(AsTheConceptsSay::default()),
         Box::new(FenceIsConfirmed::default()),
         Box::new(AcceptedResultsStay::default()),
         Box::new(CheckpointsStay::default()),

@@ -200,7 +200,8 @@ impl Run {
             overwritten || self.marks.iter().any(|(key, mark)| inside.marks.get(key) != Some(mark))
         };
         view.events.1 < self.events
-            || view.statuses.and(self.statuses).is_empty()
+            // A stop can still make other ends possible, unless it has ended.
+            || (!self.statuses.may_run() && view.statuses.and(self.statuses).is_empty())
             || view.inside.as_ref().is_some_and(inside)
             || (view.closing == Some(false) && view.statuses == Statuses::RUNNING && self.closing.is_some())
     }

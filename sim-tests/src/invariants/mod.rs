@@ -9,7 +9,6 @@ mod d_039_time;
 mod d_042_fence;
 mod d_048_results;
 mod epochs_rise;
-mod flow_results;
 mod ha_025_cut_off;
 mod invariant_01_log;
 mod invariant_02_durability;
@@ -26,6 +25,7 @@ mod invariant_08_release;
 mod invariant_09_health;
 mod invariant_10_traffic;
 mod reasons;
+mod reference_flow;
 
 pub use checkpoints::CheckpointsStay;
 pub use d_001_doubt::DoubtEndsByARenewal;
@@ -36,7 +36,6 @@ pub use d_039_time::TimeGoesOn;
 pub use d_042_fence::FenceIsConfirmed;
 pub use d_048_results::AcceptedResultsStay;
 pub use epochs_rise::EpochsRise;
-pub use flow_results::FlowResults;
 pub use ha_025_cut_off::CutOffIsFinal;
 pub use invariant_01_log::LogIsWhole;
 pub use invariant_02_durability::AcknowledgedStays;
@@ -50,6 +49,7 @@ pub use invariant_08_release::ReleasedIsOver;
 pub use invariant_09_health::HealthIsRight;
 pub use invariant_10_traffic::LeaseTraffic;
 pub use reasons::LostForAReason;
+pub use reference_flow::AsTheConceptsSay;
 
 /// The node of every simulated world.
 const NODE: &str = "node";
