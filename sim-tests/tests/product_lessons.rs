@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use dexzd_core::engine::{EventKind, FlowStatus};
+use dexzd_core::engine::{Answer, EventKind, FlowStatus};
 use dexzd_core::lease::LeaseDuration;
 use dexzd_core::stop::StopReason;
 use dexzd_io_sim::dice::{Dice, Script};
@@ -20,6 +20,9 @@ struct Facts {
     made: Vec<(TrueTime, String)>,
     left: Vec<(TrueTime, String)>,
     answers: Vec<TrueTime>,
+    /// Publications and stops that were acknowledged, and under which epoch.
+    changes: Vec<u64>,
+    leases: Vec<(TrueTime, u64)>,
     gates: Vec<(TrueTime, u64)>,
     stops: Vec<StopReason>,
     late: usize,
@@ -43,7 +46,13 @@ impl Watcher for Notes {
         match seen {
             Seen::TaskMade { task, .. } => facts.made.push((at, format!("{} {}", task.step, task.attempt))),
             Seen::TaskLeft { task, .. } => facts.left.push((at, format!("{} {}", task.step, task.attempt))),
-            Seen::AnswerLeft { .. } => facts.answers.push(at),
+            Seen::LeaseLanded { record, .. } => facts.leases.push((at, record.epoch.0)),
+            Seen::AnswerLeft { epoch, answer, .. } => {
+                facts.answers.push(at);
+                if matches!(answer, Ok(Answer::Published(_) | Answer::Done)) {
+                    facts.changes.push(epoch.0);
+                }
+            }
             Seen::GateOpen { epoch, until, .. } if *until > at => facts.gates.push((at, epoch.0)),
             Seen::Died { reason: Some(reason), .. } => facts.stops.push(*reason),
             Seen::Settled { accepted: false, .. } => facts.late += 1,
@@ -238,4 +247,44 @@ fn ha_016_a_shutdown_drains_releases_and_is_taken_over_without_an_expiry_wait() 
     let (at, epoch) = *facts.gates.iter().find(|(_, epoch)| *epoch == 2).expect("a takeover");
     assert_eq!(epoch, 2);
     assert!(at < 6 * SECOND, "the standby serves at {at} us");
+}
+
+#[test]
+fn fd_007_after_a_crash_a_standby_takes_over_when_the_lease_has_been_expired_for_a_second() {
+    let notes = run(failover(vec![Shape::Long]), &[(5 * SECOND, Order::Kill)]);
+    let facts = notes.0.borrow();
+    let (last, _) = *facts.leases.iter().rfind(|(_, epoch)| *epoch == 1).expect("the first active");
+    let (taken, _) = *facts.leases.iter().find(|(_, epoch)| *epoch == 2).expect("a takeover");
+    // D + 1 s after the last landing, then one poll and two store calls (D-2).
+    let wait = taken - last;
+    assert!(
+        (11 * SECOND..11 * SECOND + 400 * MILLISECOND).contains(&wait),
+        "{wait} us after the last landing"
+    );
+    let attempts: Vec<&str> =
+        words(&facts.left).into_iter().filter(|word| word.starts_with("long")).collect();
+    assert_eq!(attempts, ["long-1 1", "long-1 2"]);
+}
+
+#[test]
+fn lesson_e5_what_is_acknowledged_during_a_shutdown_is_in_the_new_state_and_the_rest_is_not_done() {
+    let mut acknowledged = [0, 0];
+    for seed in 0..20 {
+        let flows = [vec![Shape::Takers; 10], vec![Shape::Order; 10]].concat();
+        let config =
+            ProductConfig { starts_within: 6 * SECOND, stops_per_million: 500_000, ..failover(flows) };
+        let notes = Notes::default();
+        // They check it: an order of all calls that explains each answer, and every promise in the audit.
+        let mut watchers = product_watchers(&config);
+        watchers.add(Box::new(notes.clone()));
+        let mut world = ProductWorld::new(config, Dice::from_seed(seed), watchers, story());
+        world.order_at(5 * SECOND + seed * 50 * MILLISECOND, 0, Order::Terminate);
+        if let Err(violation) = world.run() {
+            panic!("seed {seed}: {violation}");
+        }
+        for epoch in &notes.0.borrow().changes {
+            acknowledged[usize::from(*epoch > 1)] += 1;
+        }
+    }
+    assert!(acknowledged.iter().all(|count| *count > 100), "before and after the switch: {acknowledged:?}");
 }

@@ -169,6 +169,7 @@ impl ProductWorld {
     /// (HA-104, HA-105).
     fn close_store(&mut self, at: TrueTime, number: ProcessNumber) {
         let epoch = self.epoch_of(number);
+        self.forsake(at, number);
         let process = &mut self.processes[usize::from(number)];
         process.host(Plane::Idle);
         process.bootstrap = None;

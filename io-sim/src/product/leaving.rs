@@ -35,6 +35,20 @@ impl ProductWorld {
         }
     }
 
+    /// The tenure is over: what still waits for its position never leaves, and its callers hear so (D-18).
+    pub(super) fn forsake(&mut self, at: TrueTime, number: ProcessNumber) {
+        let process = &mut self.processes[usize::from(number)];
+        let mut waiting: Vec<Leaving> = process.held.drain(..).collect();
+        if let Plane::Serving(serving) = &mut process.plane {
+            waiting.extend(serving.outbox.release(Position(u64::MAX)));
+        }
+        for leaving in waiting {
+            if let Leaving::Reply { call, after, .. } = leaving {
+                self.leave(at, number, Leaving::Reply { call, after, answer: Err(CallError::Unavailable) });
+            }
+        }
+    }
+
     /// The hand-over to the transport: the gate is looked at with a clock read now (D-47).
     pub(super) fn leave(&mut self, at: TrueTime, number: ProcessNumber, leaving: Leaving) {
         let process = &mut self.processes[usize::from(number)];
