@@ -43,8 +43,14 @@ impl ProductWorld {
             waiting.extend(serving.outbox.release(Position(u64::MAX)));
         }
         for leaving in waiting {
-            if let Leaving::Reply { call, after, .. } = leaving {
-                self.leave(at, number, Leaving::Reply { call, after, answer: Err(CallError::Unavailable) });
+            match leaving {
+                Leaving::Reply { call, .. } => {
+                    if let Some(open) = self.processes[usize::from(number)].calls.remove(&call) {
+                        self.answer_client(at, open.token, Err(CallError::Unavailable));
+                    }
+                }
+                Leaving::Close(stream) => self.close_stream(at, stream),
+                Leaving::Frame { .. } => {}
             }
         }
     }
