@@ -347,6 +347,11 @@ impl Watchers {
         self.watchers.push(watcher);
     }
 
+    /// One more, who sees everything before the others: also the event that breaks a rule.
+    pub fn add_first(&mut self, watcher: Box<dyn Watcher>) {
+        self.watchers.insert(0, watcher);
+    }
+
     /// Shows them something.
     pub fn show(&mut self, at: TrueTime, seen: &Seen<'_>) {
         if self.broken.is_some() {

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use dexzd_io_sim::dice::{Decision, Dice};
@@ -20,6 +21,19 @@ use crate::worlds::NamedWorld;
 pub const SHRINK_BUDGET: Duration = Duration::from_secs(10);
 /// Not more reasons than this are tried one by one.
 const MOST_REASONS: usize = 40;
+
+static COMMAND_END: OnceLock<String> = OnceLock::new();
+
+/// Every command that is told from now on ends with this: what was switched on.
+pub fn end_commands_with(text: String) {
+    COMMAND_END.get_or_init(|| text);
+}
+
+/// A command of `sim` as a person types it.
+#[must_use]
+pub fn command(arguments: &str) -> String {
+    format!("cargo xtask sim {arguments}{}", COMMAND_END.get().map_or("", String::as_str))
+}
 
 /// Where a rule is explained: the file of its check, and the table in the docs.
 #[must_use]
@@ -55,15 +69,16 @@ pub fn config_lines(config: &str) -> Vec<String> {
             continue;
         }
         let glue = if line.is_empty() || line.ends_with('{') || fact == "}" { " " } else { ", " };
-        if line.chars().count() + fact.chars().count() > 110 {
-            lines.push(std::mem::take(&mut line));
-            line.push(' ');
+        if line.chars().count() + fact.chars().count() > 110 && glue == ", " {
+            lines.push(std::mem::take(&mut line) + ",");
+            line.push_str("  ");
+        } else {
+            line.push_str(glue);
         }
-        line.push_str(glue);
         line.push_str(fact);
     }
     lines.push(line);
-    let lines = lines.into_iter().map(|line| line.trim().replace("{ }", "calm"));
+    let lines = lines.into_iter().map(|line| line.trim_end().trim_start_matches(' ').replace("{ }", "calm"));
     lines.filter(|line| !line.is_empty()).collect()
 }
 
@@ -156,7 +171,7 @@ pub struct Failure {
 /// Shrinks a failing seed, writes the decision log and the page, and tells it all.
 #[must_use]
 pub fn failing_seed(world: &NamedWorld, seed: u64, fault: &Fault) -> Failure {
-    let by_seed = format!("cargo xtask sim replay --world {} --seed {seed}", world.name);
+    let by_seed = command(&format!("replay --world {} --seed {seed}", world.name));
     let first = attempt(world.make, Dice::from_seed(seed), Trace::quiet());
     let small = shrink(world.make, &first.decisions, SHRINK_BUDGET);
     let Some(small) = small else {
@@ -165,8 +180,8 @@ pub fn failing_seed(world: &NamedWorld, seed: u64, fault: &Fault) -> Failure {
     };
     let path = |end| std::env::temp_dir().join(format!("dexzd-{}-{seed}.{end}", world.name));
     let (log, page) = (path("decisions"), path("report.html"));
-    let command = format!("cargo xtask sim replay {}", log.display());
-    let told = tell(world, &small.decisions, &command);
+    let again = command(&format!("replay {}", log.display()));
+    let told = tell(world, &small.decisions, &again);
     let Told { mut text, page: html } =
         told.unwrap_or_else(|| Told { text: format!("{fault}\nagain: {by_seed}\n"), page: String::new() });
     let notes = [small.fault.to_string(), format!("shrunk from seed {seed}")];

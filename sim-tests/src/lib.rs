@@ -16,11 +16,13 @@
 //! shrink       small counterexamples
 //! explain      text for a person: timeline, configuration, reasons
 //! report       the same as a page
+//! advise       what a lease duration means with a given store
 //! ```
 
 #![forbid(unsafe_code)]
 #![allow(clippy::wildcard_enum_match_arm, reason = "an invariant looks at what concerns it")]
 
+pub mod advise;
 pub mod attempt;
 pub mod batch;
 pub mod exhaustive;

@@ -2,10 +2,10 @@
 //! process's own clock, messages that tell more when pointed at.
 
 use dexzd_io_sim::TrueTime;
-use dexzd_io_sim::story::{Message, Sight, Story};
+use dexzd_io_sim::story::{Line, Message, Sight, Story};
 use serde_json::{Value, json};
 
-use crate::timeline::{Lane, lane, processes};
+use crate::timeline::{Lane, lane, processes, readable};
 
 const TEMPLATE: &str = include_str!("report/page.html");
 const STYLE: &str = include_str!("report/page.css");
@@ -50,7 +50,7 @@ impl Page {
         let bars = bars(&self.story, self.ends);
         let lines = self.story.lines.iter().map(|line| {
             let (lane, text) = lane(&line.text);
-            json!([line.at, lane_number(lane), text])
+            json!([line.at, lane_number(lane), readable(text)])
         });
         let messages = self.story.messages.iter().map(|message| {
             let Message { process, sent, lands, heard, answered, text } = message;
@@ -66,6 +66,10 @@ impl Page {
             "processes": processes(&self.story),
             "ends": self.ends,
             "bars": bars,
+            "period": self.story.sights.iter().filter_map(|(at, _, sight)| match sight {
+                Sight::GateOpen { until, .. } => Some(until.saturating_sub(*at)),
+                _ => None,
+            }).max(),
             "lines": lines.collect::<Vec<_>>(),
             "messages": messages.collect::<Vec<_>>(),
             "clocks": clocks(&self.story),
@@ -82,10 +86,25 @@ fn lane_number(lane: Lane) -> i32 {
     }
 }
 
-/// Spans of time: `life`, and `gate` with its epoch, per process; `lease` with its holder.
+/// Spans of time: `life`, `frozen`, `alone` (without the store), and `gate` with its epoch, per process;
+/// `lease` with its holder.
 fn bars(story: &Story, ends: TrueTime) -> Vec<Value> {
     let mut bars = Vec::new();
     let bar = |kind: &str, process: u8, from: TrueTime, to: TrueTime, epoch: u64| json!({ "kind": kind, "process": process, "from": from, "to": to, "epoch": epoch });
+    for Line { at, text } in &story.lines {
+        let (lane, said) = lane(text);
+        let strikes = [
+            ("Freeze(", "frozen"),
+            ("UncountedPause(", "frozen"),
+            ("BlackOut(", "alone"),
+            ("Isolate(", "alone"),
+        ];
+        let strike = strikes.iter().find_map(|(order, kind)| Some((said.strip_prefix(order)?, *kind)));
+        if let (Lane::Process(process), Some((rest, kind))) = (lane, strike) {
+            let lasts = rest.split(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default();
+            bars.push(bar(kind, process, *at, at + lasts.parse().unwrap_or(0), 0));
+        }
+    }
     let mut lease: Option<(TrueTime, u8, u64, bool)> = None;
     for number in 0..processes(story) {
         let mut life = None;
@@ -199,7 +218,7 @@ mod tests {
         let html = page.html();
         assert_eq!(html.matches("</script>").count(), 2);
         assert!(html.contains("<title>a &lt;/script&gt; b &amp; c</title>"));
-        for elsewhere in ["http://", "https://", "src=", "@import", "url("] {
+        for elsewhere in ["http://", "https://", "src=", "@import", "url(h", "url(/"] {
             assert!(!html.replace("http://www.w3.org/2000/svg", "").contains(elsewhere), "{elsewhere}");
         }
     }

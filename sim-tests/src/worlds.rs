@@ -92,7 +92,7 @@ fn observed(mut watchers: Watchers, trace: &Trace) -> (Watchers, Recorder) {
     let recorder = Recorder::default();
     watchers.add(Box::new(Lookout::default()));
     if trace.is_watched() {
-        watchers.add(Box::new(recorder.clone()));
+        watchers.add_first(Box::new(recorder.clone()));
     }
     (watchers, recorder)
 }

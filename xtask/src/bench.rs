@@ -15,12 +15,26 @@ use crate::node::Node;
 use crate::processes::{Interruption, Process, Programs, TemporaryFolder, build};
 use crate::setup::{self, Need};
 use crate::shell::Failure;
+use crate::sim;
 use crate::test::{RELEASED, packages};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Benchmark {
     /// Latency, throughput, memory, restart and idle cost of Flows: RocksDB, strict, three processes
     Flows(Arguments),
+    /// The simulator: its speed, its counterexamples, the defects it sees
+    Sim(SimArguments),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SimArguments {
+    /// One JSON object per figure and line instead of a table
+    #[arg(long)]
+    json: bool,
+
+    /// Fewer seeds and mutants: to see that it works, not to compare
+    #[arg(long)]
+    quick: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -84,7 +98,10 @@ const CLIENT_TIMEOUT: Duration = Duration::from_secs(3_600);
 const SETTLE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(benchmark: &Benchmark) -> Result<(), Failure> {
-    let Benchmark::Flows(arguments) = benchmark;
+    let arguments = match benchmark {
+        Benchmark::Flows(arguments) => arguments,
+        Benchmark::Sim(arguments) => return simulator(arguments),
+    };
     let interruption = Interruption::watch()?;
     let programs = match &arguments.programs {
         Some(folder) => Programs::in_folder(folder)?,
@@ -102,6 +119,19 @@ pub(crate) fn run(benchmark: &Benchmark) -> Result<(), Failure> {
     }
     bench.figures.finish();
     Ok(())
+}
+
+/// The program `sim` measures itself: what it measures is its own CPU time.
+fn simulator(arguments: &SimArguments) -> Result<(), Failure> {
+    let mut command = sim::command(&[])?;
+    command.arg("bench");
+    for (wanted, flag) in [(arguments.json, "--json"), (arguments.quick, "--quick")] {
+        if wanted {
+            command.arg(flag);
+        }
+    }
+    let status = command.status().map_err(|error| Failure::new(format!("cannot run sim: {error}")))?;
+    if status.success() { Ok(()) } else { Err(Failure::new(format!("sim bench ended with {status}"))) }
 }
 
 fn build_programs(light: bool) -> Result<Programs, Failure> {

@@ -453,6 +453,7 @@ impl LeaseWorld {
                 if self.dice.chance(Stream::Crash, "freeze_at_output", faults.freezes_per_million_outputs) {
                     let longest = 3 * self.config.duration.as_millis() * MILLISECOND;
                     let lasts = self.dice.between(Stream::Crash, "freeze", MILLISECOND, longest);
+                    self.trace.line(at, || format!("p{number} Freeze({lasts}) before it sends"));
                     let process = &mut self.processes[index];
                     process.frozen_until = process.frozen_until.max(at + lasts);
                     self.heap.push(process.frozen_until, Event::Timer(number, life));

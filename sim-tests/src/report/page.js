@@ -17,13 +17,13 @@ const laneY = (lane) => lane === -1 ? STORE_Y : lane === -2 ? peopleY + 14 : LAN
 const seconds = (at, digits = 6) => (at / SECOND).toFixed(digits) + " s";
 const ends = Math.max(data.ends, SECOND / 1000);
 
-// Where it went wrong is what one wants to see first: the last gates and the silence before them.
+// Where it went wrong is what one wants to see first: the last few periods of a lease, and the end of what
+// was open then.
 function firstView() {
-  const gates = data.bars.filter((bar) => bar.kind === "gate" && bar.from <= ends);
-  gates.sort((one, two) => two.from - one.from);
-  const before = gates.length > 1 ? gates[1].from : gates.length ? gates[0].from : 0;
-  const span = Math.min(Math.max((ends - before) * 1.25, 2 * SECOND), 60 * SECOND, Math.max(ends * 1.05, SECOND));
-  return [Math.max(ends - span, 0) , ends + span * 0.06];
+  const period = data.period || 10 * SECOND;
+  const open = data.bars.filter((bar) => bar.kind === "gate").map((bar) => bar.to);
+  const end = Math.max(ends + 0.15 * period, Math.min(Math.max(...open, 0) + 0.1 * period, ends + 1.5 * period));
+  return [Math.max(Math.min(ends - 2.5 * period, end - 4 * period), -0.02 * end), end];
 }
 let [from, to] = firstView();
 let width = 1400;
@@ -91,8 +91,9 @@ function messages(svg) {
       (heard === null ? "nobody hears of it" : `${answered ? "answered" : "an error is heard"} ${seconds(heard)}`);
     const y = laneY(process), colour = COLOURS[process % COLOURS.length];
     const late = lands !== null && lands - sent > SECOND;
+    const faint = answered && !late && text.includes(" read") ? 0.22 : 0.8;
     const line = (x1, y1, x2, y2, facts) => {
-      draw(svg, "line", { x1, y1, x2, y2, stroke: colour, "stroke-width": 1.3, "stroke-opacity": 0.75, ...facts });
+      draw(svg, "line", { x1, y1, x2, y2, stroke: colour, "stroke-width": 1.3, "stroke-opacity": faint, ...facts });
       draw(svg, "line", { x1, y1, x2, y2, stroke: "transparent", "stroke-width": 9 }, undefined, tip);
     };
     if (lands !== null) {
@@ -103,7 +104,7 @@ function messages(svg) {
       line(x(sent), y, x(sent) + 5, middle, { "stroke-dasharray": "3 3" });
       draw(svg, "text", { x: x(sent) + 1, y: middle - 1, fill: BAD }, "\u2715");
     }
-    if (heard !== null) line(x(answered ? lands : sent), answered ? STORE_Y + 22 : (y + STORE_Y) / 2, x(heard), y, { "stroke-dasharray": answered ? "none" : "2 3", "stroke-opacity": 0.45 });
+    if (heard !== null) line(x(answered ? lands : sent), answered ? STORE_Y + 22 : (y + STORE_Y) / 2, x(heard), y, { "stroke-dasharray": answered ? "none" : "2 3", "stroke-opacity": faint / 2 });
   }
 }
 function picture() {
@@ -111,15 +112,23 @@ function picture() {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("height", height);
+  for (const [id, colour] of [["frozen", BAD], ["alone", "#667085"]]) {
+    const pattern = draw(draw(svg, "defs", {}), "pattern", { id, width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+    draw(pattern, "rect", { width: 7, height: 7, fill: "#fff" });
+    draw(pattern, "rect", { width: 3, height: 7, fill: colour });
+  }
   const step = axis(svg);
   draw(svg, "text", { x: 8, y: STORE_Y + 4, class: "name" }, "store");
   draw(svg, "text", { x: 8, y: STORE_Y + 19, class: "soft" }, "who holds");
   draw(svg, "line", { x1: LEFT, x2: width - RIGHT, y1: STORE_Y + 22, y2: STORE_Y + 22, stroke: "#98a2b3", "stroke-width": 2 });
+  messages(svg);
   for (const { kind, process, from: begin, to: end, epoch } of data.bars) {
     const colour = COLOURS[process % COLOURS.length];
     const tip = `p${process}, epoch ${epoch}\nfrom ${seconds(begin)}\nto ${seconds(end)}`;
     if (kind === "lease") bar(svg, begin, end, STORE_Y - 14, 26, colour, `lease: p${process}, epoch ${epoch}`, "the lease in the store: " + tip);
     if (kind === "life") bar(svg, begin, end, laneY(process) - 3, 6, "#d0d5dd", "", `p${process} runs\nfrom ${seconds(begin)}\nto ${seconds(end)}`);
+    if (kind === "frozen") bar(svg, begin, end, laneY(process) - 6, 12, "url(#frozen)", "", `p${process} is frozen\nfrom ${seconds(begin)}\nto ${seconds(end)}`, { stroke: BAD });
+    if (kind === "alone") bar(svg, begin, end, laneY(process) - 20, 8, "url(#alone)", "", `p${process} cannot reach the store\nfrom ${seconds(begin)}\nto ${seconds(end)}`, { stroke: "#98a2b3" });
     if (kind === "gate") bar(svg, begin, end, laneY(process) + 9, 24, colour, `serves, epoch ${epoch}`, "the gate is open: " + tip);
   }
   // Two gates at once are what must never be: shown wherever they are.
@@ -135,14 +144,20 @@ function picture() {
     ownClock(svg, lane, step);
   }
   if (hasPeople) draw(svg, "text", { x: 8, y: peopleY + 18, class: "name" }, "people");
-  messages(svg);
-  for (const [at, lane, text] of data.lines) {
+  const isLoud = (text) => /kill|stops|Freeze|deletes|loses|BlackOut|StepWall|Pause|Kill|Starve|Isolate|Storm/.test(text);
+  const labelled = {};
+  // Loud ones last: they lie on top.
+  for (const [at, lane, text] of [...data.lines].sort((one, two) => isLoud(one[2]) - isLoud(two[2]))) {
     if (!visible(at, at) || text.startsWith("->") || text.startsWith("<-")) continue;
     if (lane === -1 && text.startsWith("lease")) continue;
-    const loud = /kill|stops|Freeze|deletes|loses|BlackOut|StepWall|Pause|Kill/.test(text);
+    const loud = isLoud(text);
     const y = laneY(lane);
     draw(svg, "path", { d: `M ${x(at)} ${y - 7} l 5 7 l -5 7 l -5 -7 z`, fill: loud ? BAD : "#475467" }, undefined, `${lane < 0 ? "" : "p" + lane + " "}${text}\n${seconds(at)}`);
-    if (loud && lane >= 0) draw(svg, "text", { x: x(at) + 7, y: y - 6, class: "soft" }, text.slice(0, 44));
+    const label = text.slice(0, 60);
+    if (loud && lane >= 0 && x(at) > (labelled[lane] ?? 0)) {
+      labelled[lane] = x(at) + label.length * 6 + 14;
+      draw(svg, "text", { x: x(at) + 7, y: y - 6, class: "soft" }, label);
+    }
   }
   draw(svg, "line", { x1: x(ends), x2: x(ends), y1: 24, y2: height, stroke: BAD, "stroke-width": 1.6, "stroke-dasharray": "6 3" }, undefined, data.sentence);
   draw(svg, "text", { x: x(ends) - 5, y: 36, "text-anchor": "end", style: `fill:${BAD};font-weight:700` }, "here the rule is broken");
@@ -201,7 +216,7 @@ addEventListener("pointermove", (event) => {
   }
 });
 addEventListener("resize", picture);
-const legend = [["#d0d5dd", "the process runs"], ["#1570ef", "lease in the store, gate of its holder (a colour per process)"], [BAD, "two gates at once; faults and deaths"], ["#475467", "something that a process says"]];
+const legend = [["#d0d5dd", "the process runs"], ["repeating-linear-gradient(45deg,#c01048 0 3px,#fff 3px 6px)", "frozen"], ["repeating-linear-gradient(45deg,#667085 0 3px,#fff 3px 6px)", "the store cannot be reached"], ["#1570ef", "lease in the store, gate of its holder (a colour per process)"], [BAD, "two gates at once; faults and deaths"], ["#475467", "something that a process says"]];
 for (const [colour, text] of legend) {
   const item = byId("legend").appendChild(document.createElement("span"));
   item.style.setProperty("--c", colour);

@@ -84,11 +84,11 @@ impl One {
         match (&self.source.file, self.source.seed, self.world) {
             (Some(file), _, _) => {
                 let log = log_file::read(file)?;
-                let command = format!("cargo xtask sim replay {}", file.display());
+                let command = explain::command(&format!("replay {}", file.display()));
                 Ok((log.world, Dice::from_script(log.script), command))
             }
             (None, Some(seed), Some(world)) => {
-                let command = format!("cargo xtask sim replay --world {} --seed {seed}", world.name);
+                let command = explain::command(&format!("replay --world {} --seed {seed}", world.name));
                 Ok((world, Dice::from_seed(seed), command))
             }
             (None, _, _) => Err(End::Usage("a decision log, or --seed with --world, is needed".to_owned())),

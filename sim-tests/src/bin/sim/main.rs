@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+mod advise;
+mod bench;
 mod end;
 mod exhaustive;
 mod files;
@@ -13,6 +15,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use dexzd_core::mutant::{Mutant, switch_on};
+use dexzd_sim_tests::explain;
 
 use crate::end::End;
 
@@ -28,6 +32,10 @@ Exit codes:
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask sim", bin_name = "cargo xtask sim", about = "Seeds, decision logs and reports of the simulator", after_help = EXIT_CODES, subcommand_required = true)]
 struct Arguments {
+    /// Switch this deliberate defect on: to see what a failure looks like
+    #[arg(long, global = true, value_name = "MUTANT", value_parser = mutants::named)]
+    mutant: Option<Mutant>,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -48,8 +56,12 @@ enum Command {
     Exhaustive(exhaustive::Arguments),
     /// Add a decision log to the scenarios that every test run replays, and print a test for it
     ToTest(files::ToTest),
-    /// Switch deliberate defects on, one at a time, and count the seeds until a rule breaks
+    /// What a lease duration means with a given store: false takeovers, gaps, and what to change
+    Advise(advise::Arguments),
+    /// Which deliberate defects the suites see, and after how many seeds
     Mutants(mutants::Arguments),
+    /// How fast the simulator is, and how small its counterexamples are
+    Bench(bench::Arguments),
 }
 
 /// A seed, or a decision log.
@@ -65,7 +77,16 @@ struct Source {
 }
 
 fn main() -> ExitCode {
-    let end = match Arguments::parse().command {
+    let arguments = Arguments::parse();
+    if arguments.mutant.is_some() && matches!(arguments.command, Command::Mutants(_) | Command::Bench(_)) {
+        let end = End::Usage("mutants and bench switch defects on themselves: no --mutant here".to_owned());
+        return told(end);
+    }
+    switch_on(arguments.mutant);
+    if let Some(mutant) = arguments.mutant {
+        explain::end_commands_with(format!(" --mutant {mutant}"));
+    }
+    let end = match arguments.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Replay(arguments) => files::replay(&arguments),
         Command::Shrink(arguments) => files::shrink(&arguments),
@@ -73,9 +94,14 @@ fn main() -> ExitCode {
         Command::Report(arguments) => files::report(&arguments),
         Command::Exhaustive(arguments) => exhaustive::run(&arguments),
         Command::ToTest(arguments) => files::to_test(&arguments),
+        Command::Advise(arguments) => advise::run(&arguments),
         Command::Mutants(arguments) => mutants::run(&arguments),
+        Command::Bench(arguments) => Ok(bench::run(&arguments)),
     };
-    let end = end.unwrap_or_else(|end| end);
+    told(end.unwrap_or_else(|end| end))
+}
+
+fn told(end: End) -> ExitCode {
     if let End::Usage(text) | End::Unreadable(text) | End::OtherVersion(text) = &end {
         eprintln!("error: {text}");
     }

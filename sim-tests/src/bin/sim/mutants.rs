@@ -73,3 +73,12 @@ fn json_line(verdict: &Verdict) -> String {
     })
     .to_string()
 }
+
+/// The mutant of this name.
+pub(crate) fn named(name: &str) -> Result<Mutant, String> {
+    let found = Mutant::ALL.iter().copied().find(|mutant| mutant.label().eq_ignore_ascii_case(name));
+    found.ok_or_else(|| {
+        let known: Vec<&str> = Mutant::ALL.iter().map(|mutant| mutant.label()).collect();
+        format!("there is no mutant {name:?}, but: {}", known.join(", "))
+    })
+}
