@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(rows[1], "     6.500000  │      ┃        is killed   (7 calmer lines before)");
         assert_eq!(
             rows[2],
-            "   472.000000  │      │      │ -> r1 read (465 calm lines left out)"
+            "   472.000000  │      │      │ -> r1 read   (465 calmer lines before)"
                 .replace("│      │      │ ->", "│      │ ->")
         );
     }
