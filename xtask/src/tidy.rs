@@ -2,11 +2,13 @@
 
 mod requirements;
 mod rules;
+mod scenarios;
 mod source;
 
 use std::path::{Path, PathBuf};
 
 use self::requirements::Requirements;
+use self::scenarios::Scenarios;
 use self::source::SourceFile;
 use crate::shell::{Failure, repository};
 
@@ -33,6 +35,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     let mut findings: Vec<String> = sources.iter().flat_map(rules::check_file).collect();
     findings.extend(rules::dead_files(&sources));
     findings.extend(requirements.check(&sources));
+    findings.extend(read_scenarios()?.check(&sources));
     for finding in &findings {
         println!("{finding}");
     }
@@ -44,10 +47,17 @@ pub(crate) fn check() -> Result<(), Failure> {
 }
 
 fn read_requirements() -> Result<Requirements, Failure> {
-    let path = repository().join("docs/requirements.txt");
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?;
-    Requirements::parse(&text).map_err(Failure::new)
+    Requirements::parse(&read_page("requirements.txt")?).map_err(Failure::new)
+}
+
+fn read_scenarios() -> Result<Scenarios, Failure> {
+    Scenarios::parse(&read_page("scenarios.md")?).map_err(Failure::new)
+}
+
+fn read_page(name: &str) -> Result<String, Failure> {
+    let path = repository().join("docs").join(name);
+    std::fs::read_to_string(&path)
+        .map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))
 }
 
 /// Every Rust file of the repository, in the order of their names.
