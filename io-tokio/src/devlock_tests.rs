@@ -44,7 +44,7 @@ fn ha_005_a_missing_data_directory_is_created() {
 }
 
 #[test]
-fn d_045_a_replaced_or_removed_lock_file_is_noticed() {
+fn d_045_review_10_1_a_replaced_or_removed_lock_file_is_noticed() {
     let folder = tempfile::tempdir().expect("a folder");
     let lock = held(folder.path());
     fs::rename(lock.path(), folder.path().join("moved")).expect("renamed");

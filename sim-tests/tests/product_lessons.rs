@@ -230,7 +230,7 @@ fn lesson_h4_a_failed_sync_stops_the_process_and_nothing_that_was_said_is_lost()
 }
 
 #[test]
-fn d_033_a_full_disk_stops_the_process_and_space_lets_it_go_on() {
+fn d_033_lesson_h3_a_full_disk_stops_the_process_and_space_lets_it_go_on() {
     let config = ProductConfig::calm(vec![Shape::Reminder; 5]);
     let orders = [(SECOND, Order::DiskFull(true)), (20 * SECOND, Order::DiskFull(false))];
     let notes = run(config, &orders);

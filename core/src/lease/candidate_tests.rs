@@ -129,7 +129,7 @@ fn d_002_a_renewal_that_lands_after_the_decision_makes_the_write_lose() {
 }
 
 #[test]
-fn d_002_equal_versions_with_another_nonce_are_another_state() {
+fn d_002_review_1_5_equal_versions_with_another_nonce_are_another_state() {
     let mut candidate = waiting(CandidateConfig::default());
     candidate.until_ms(10_900);
     candidate.all_sent();

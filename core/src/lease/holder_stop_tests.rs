@@ -141,7 +141,7 @@ fn lesson_c2_a_refusal_that_changed_nothing_is_retried() {
 }
 
 #[test]
-fn d_057_an_answer_is_handled_before_a_timer_that_became_due_meanwhile() {
+fn d_057_review_12_12_an_answer_is_handled_before_a_timer_that_became_due_meanwhile() {
     let (mut holder, sent) = renewing();
     let outcome = holder.land(&sent);
     // Due since 5.0 s: the cut-off of the try. The answer comes first, and there is nothing to cut off.

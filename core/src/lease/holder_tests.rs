@@ -116,7 +116,7 @@ fn d_030_a_bound_counts_once_its_write_has_landed() {
 }
 
 #[test]
-fn d_050_no_two_lease_writes_are_equal() {
+fn d_050_review_12_2_no_two_lease_writes_are_equal() {
     let mut holder = holder(seconds(10));
     let mut bodies = Vec::new();
     for sent in holder.run_with_latency(60_000, 2_000) {

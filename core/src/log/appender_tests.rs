@@ -186,7 +186,7 @@ fn d_056_a_larger_decision_goes_alone() {
 }
 
 #[test]
-fn d_056_above_thirty_two_mebibytes_nothing_is_gathered() {
+fn d_056_review_12_13_above_thirty_two_mebibytes_nothing_is_gathered() {
     let mut driver = Driver::new();
     assert_eq!(
         driver.appender.gather(Timestamp::ZERO, change_of(DECISION_BYTES + 1)),
@@ -218,7 +218,7 @@ fn lesson_c1_a_refusal_by_the_own_lost_write_is_accepted_once() {
 }
 
 #[test]
-fn lesson_c2_a_conflict_that_changed_nothing_is_read_back_and_sent_again() {
+fn lesson_c2_review_4_7_a_conflict_that_changed_nothing_is_read_back_and_sent_again() {
     let mut driver = Driver::new();
     driver.gather(change("a"));
     let (request, _, entry) = driver.write();
@@ -289,7 +289,7 @@ fn d_010_a_failed_read_back_is_read_again_and_not_written() {
 }
 
 #[test]
-fn d_010_an_entry_that_differs_in_one_nonce_is_anothers() {
+fn d_010_review_12_3_an_entry_that_differs_in_one_nonce_is_anothers() {
     let mut driver = Driver::new();
     driver.gather(change("a"));
     let (request, _, entry) = driver.write();

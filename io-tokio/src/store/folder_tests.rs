@@ -154,7 +154,7 @@ fn child_process_of_the_next_test() {
 }
 
 #[test]
-fn d_045_every_version_has_exactly_one_winner_between_processes() {
+fn d_045_review_10_7_every_version_has_exactly_one_winner_between_processes() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(folder.path());
     Tally::create(&store, "tally");

@@ -22,7 +22,7 @@ fn entries_of(file: &[u8], scan: &Scan) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn ha_014_a_record_of_another_segment_is_no_record() {
+fn ha_014_review_10_9_a_record_of_another_segment_is_no_record() {
     let mut file = Vec::new();
     encode(&mut file, SALT + 1, FIRST, b"entry");
     assert_eq!(scan(&file, 0, SALT, FIRST), Scan { records: vec![], end_at: 0, tail: Tail::Torn });

@@ -264,7 +264,7 @@ fn d_045_a_lock_lost_before_the_acknowledgement_is_no_acknowledgement() {
 }
 
 #[test]
-fn d_045_what_an_old_process_still_writes_is_not_part_of_the_log() {
+fn d_045_review_10_8_what_an_old_process_still_writes_is_not_part_of_the_log() {
     let bench = Bench::new(DurabilityMode::Strict);
     let mut old = bench.open();
     append(&mut old, 2);

@@ -270,7 +270,7 @@ fn a_panic_of_the_data_plane_stops_the_node_with_its_own_reason() {
 }
 
 #[test]
-fn ha_031_d_032_a_denied_renewal_stops_the_node_at_once_and_the_watchdog_waits_for_its_end() {
+fn ha_031_d_032_lesson_a5_a_denied_renewal_stops_the_node_at_once_and_the_watchdog_waits_for_its_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let faults = Arc::new(Faults::default());
     run(async {

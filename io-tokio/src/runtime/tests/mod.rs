@@ -255,7 +255,7 @@ fn ha_006_ha_008_an_acknowledged_start_survives_a_crash_and_the_lease_is_taken_a
 }
 
 #[test]
-fn ha_005_a_second_node_in_the_same_directory_is_refused_with_its_path() {
+fn ha_005_review_10_10_a_second_node_in_the_same_directory_is_refused_with_its_path() {
     let folder = tempfile::tempdir().expect("a folder");
     run(async {
         let node = serving(config(folder.path())).await;
@@ -360,7 +360,7 @@ fn d_030_the_log_is_trimmed_once_the_local_store_is_past_it() {
 
 /// Without a lock the holder may live: a candidate waits for as long as the lease could still hold.
 #[test]
-fn ha_007_where_the_file_system_cannot_lock_a_held_lease_is_waited_for() {
+fn ha_007_review_10_6_where_the_file_system_cannot_lock_a_held_lease_is_waited_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let image = tempfile::tempdir().expect("a folder");
     let unlocked = || Devices {

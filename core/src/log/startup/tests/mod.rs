@@ -158,7 +158,7 @@ fn fence_meets(writer: (u64, u128), body: EntryBody) -> StartupOutput {
 }
 
 #[test]
-fn d_042_a_fence_refused_by_an_equal_epoch_stops() {
+fn d_042_review_4_6_a_fence_refused_by_an_equal_epoch_stops() {
     for writer in [OWN, (OWN.0, 77)] {
         assert_eq!(
             fence_meets(writer, fence(1)),
