@@ -7,6 +7,8 @@
 
 pub mod cli;
 pub mod config;
+#[cfg(any(test, feature = "fuzzed"))]
+pub mod fuzzed;
 pub mod life;
 
 mod convert;

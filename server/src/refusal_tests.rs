@@ -11,7 +11,8 @@ const WARNINGS: [&str; 2] = ["lock_not_supported", "damaged_record"];
 /// House style 15: what an operator can see has a page, and no page is about nothing.
 #[test]
 fn d_032_every_code_has_a_page_and_every_page_a_code() {
-    let folder = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../docs/errors");
+    let folder =
+        Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../docs/errors");
     let pages: BTreeSet<String> = std::fs::read_dir(&folder)
         .expect("the folder of the pages")
         .map(|entry| entry.expect("readable").file_name().into_string().expect("plain names"))

@@ -5,7 +5,7 @@ use std::fs;
 use crate::shell::{self, Failure, repository};
 
 /// Every target with a folder under `fuzz/corpus`.
-const TARGETS: [&str; 7] = [
+const TARGETS: [&str; 8] = [
     "decision_log",
     "engine_inputs",
     "lease_record",
@@ -13,6 +13,7 @@ const TARGETS: [&str; 7] = [
     "manifest",
     "node_inputs",
     "stored_records",
+    "wire_frames",
 ];
 
 #[derive(Debug, clap::Args)]
