@@ -146,7 +146,13 @@ fn listen() {
                 others(info);
                 return;
             }
-            let message = info.payload_as_str().unwrap_or("a panic without a message").to_owned();
+            let payload = info.payload();
+            let message = payload
+                .downcast_ref::<&str>()
+                .copied()
+                .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+                .unwrap_or("a panic without a message")
+                .to_owned();
             let place = info.location().map_or_else(
                 || "somewhere".to_owned(),
                 |location| format!("{}:{}", location.file(), location.line()),

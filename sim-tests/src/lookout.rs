@@ -106,10 +106,10 @@ impl Watcher for Lookout {
                 }
             }
             Seen::EntryDurable { position, .. } => self.durable = self.durable.max(*position),
-            Seen::TaskMade { process, after, task, .. } => {
-                if *after > self.durable && task.durability == Durability::Sync {
-                    self.waiting_tasks.insert(*process, *after);
-                }
+            Seen::TaskMade { process, after, task, .. }
+                if *after > self.durable && task.durability == Durability::Sync =>
+            {
+                self.waiting_tasks.insert(*process, *after);
             }
             Seen::TaskLeft { task, .. } => {
                 if task.attempt > 1 {

@@ -105,10 +105,10 @@ impl Watcher for Notes {
     fn observe(&mut self, at: TrueTime, seen: &Seen<'_>) -> Result<(), String> {
         let mut facts = self.0.borrow_mut();
         match seen {
-            Seen::GateOpen { process, epoch, until } if *until > at => {
-                if facts.served.last().is_none_or(|(_, _, last)| last != epoch) {
-                    facts.served.push((at, *process, *epoch));
-                }
+            Seen::GateOpen { process, epoch, until }
+                if *until > at && facts.served.last().is_none_or(|(_, _, last)| last != epoch) =>
+            {
+                facts.served.push((at, *process, *epoch));
             }
             Seen::Died { process, reason } => facts.died.push((at, *process, *reason)),
             Seen::TaskLeft { task, .. } => facts.left.push((at, format!("{} {}", task.step, task.attempt))),

@@ -52,9 +52,9 @@ impl Habits {
         dice: &mut Dice,
     ) -> Vec<(TrueTime, Client)> {
         let mut guests = Vec::new();
-        let mut number = u32::try_from(hosts.len()).expect("few clients");
+        let first = u32::try_from(hosts.len()).expect("few clients");
         let mut host = 0;
-        for _ in 0..if hosts.is_empty() { 0 } else { self.guests } {
+        for number in first..first + if hosts.is_empty() { 0 } else { self.guests } {
             if !dice.chance(Stream::Workload, "same_host", 500_000) {
                 host = dice.below(Stream::Workload, "host", hosts.len() as u64);
             }
@@ -65,7 +65,6 @@ impl Habits {
             let calls = u32::try_from(calls).expect("few calls");
             let plan = (0..calls).map(|next| visit(client, next, dice)).collect();
             guests.push((at, Client::guest(number, client, address, plan)));
-            number += 1;
         }
         guests
     }

@@ -41,7 +41,6 @@ pub enum Part {
 
 /// What `node` and the shell tell the data plane.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "most are the large one, and each is moved a few times")]
 pub(super) enum ToData {
     Open(OpenLog),
     Build,
@@ -96,7 +95,6 @@ pub(super) enum DataAnswer {
 
 /// What a machine of the data plane wants.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it is kept for a moment")]
 pub(super) enum DataOutput {
     Follower(FollowerOutput),
     Startup(StartupOutput),

@@ -42,12 +42,10 @@ impl Watcher for FenceIsConfirmed {
                     self.confirmed.insert(record.epoch);
                 }
             }
-            Seen::GateOpen { process, epoch, until } if *until > at => {
-                if !self.confirmed.contains(epoch) {
-                    return Err(format!(
-                        "p{process} serves epoch {epoch}, and its lease was not confirmed after its fence"
-                    ));
-                }
+            Seen::GateOpen { process, epoch, until } if *until > at && !self.confirmed.contains(epoch) => {
+                return Err(format!(
+                    "p{process} serves epoch {epoch}, and its lease was not confirmed after its fence"
+                ));
             }
             Seen::Applied { process, end, .. } => {
                 let fence = self.fences.iter().find(|(_, position)| **position == end.position);

@@ -29,12 +29,16 @@ impl Watcher for AcceptedResultsStay {
             Seen::TaskMade { task, .. } if task.durability == Durability::Sync => {
                 self.calls.insert(task.handout, (task.run_id, task.step.clone(), task.method));
             }
-            Seen::EngineTold { input: Input::Frame { frame, .. }, .. } => {
-                if let WorkerFrame::WaitForDone { handout, .. } | WorkerFrame::ExecuteDone { handout, .. } =
-                    frame
-                {
-                    self.finished.insert(*handout);
-                }
+            Seen::EngineTold {
+                input:
+                    Input::Frame {
+                        frame:
+                            WorkerFrame::WaitForDone { handout, .. } | WorkerFrame::ExecuteDone { handout, .. },
+                        ..
+                    },
+                ..
+            } => {
+                self.finished.insert(*handout);
             }
             Seen::Settled { handout, accepted: true, .. } if self.finished.contains(handout) => {
                 self.accepted.insert(*handout);

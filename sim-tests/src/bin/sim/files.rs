@@ -96,7 +96,7 @@ impl One {
     }
 
     /// What a failing run drew. None: it does not fail, and that is said.
-    fn failing(&self) -> Result<Option<(&'static NamedWorld, Vec<Decision>, String)>, End> {
+    fn failing(&self) -> Result<Option<Failing>, End> {
         let (world, dice, command) = self.open()?;
         let attempt = attempt(world.make, dice, Trace::quiet());
         if attempt.fault.is_none() {
@@ -106,6 +106,9 @@ impl One {
         Ok(Some((world, attempt.decisions, command)))
     }
 }
+
+/// A world, what was drawn in it, and the command that does it again.
+type Failing = (&'static NamedWorld, Vec<Decision>, String);
 
 pub(crate) fn replay(arguments: &Replay) -> Result<End, End> {
     let (world, dice, command) = arguments.one.open()?;
