@@ -31,7 +31,7 @@ fn d_047_its_deadline_only_moves_forward() {
 }
 
 #[test]
-fn d_047_closing_is_final() {
+fn review_6_3_d_047_closing_is_final() {
     let mut gate = Gate::default();
     gate.order(open(10_000));
     gate.order(GateOrder::Close);

@@ -27,6 +27,8 @@ pub struct Facts {
     pub died: Vec<(TrueTime, ProcessNumber, Option<StopReason>)>,
     /// Tasks that were handed to the transport: Step and attempt.
     pub left: Vec<(TrueTime, String)>,
+    /// The same tasks: by whom, under which epoch, and the identity of Step and attempt.
+    pub handed_out: Vec<(ProcessNumber, u64, String)>,
     /// Answers of the public API that left.
     pub answers: Vec<(TrueTime, ProcessNumber)>,
     /// What each process applied.
@@ -51,6 +53,10 @@ pub struct Facts {
     pub stepping_down: Vec<(TrueTime, ProcessNumber, Epoch)>,
     /// Results that did not count.
     pub late: usize,
+    /// What Workers learned of their results: when, of which epoch's hand-out, whether it counted.
+    pub settled: Vec<(TrueTime, u64, bool)>,
+    /// What the local stores contained behind each position, by whom.
+    pub digests: BTreeMap<Position, Vec<(ProcessNumber, u64)>>,
 }
 
 /// A watcher that breaks nothing and writes everything down.
@@ -111,9 +117,16 @@ impl Watcher for Notes {
                 facts.served.push((at, *process, *epoch));
             }
             Seen::Died { process, reason } => facts.died.push((at, *process, *reason)),
-            Seen::TaskLeft { task, .. } => facts.left.push((at, format!("{} {}", task.step, task.attempt))),
+            Seen::TaskLeft { process, epoch, task, .. } => {
+                let word = format!("{} {}", task.step, task.attempt);
+                facts.left.push((at, word.clone()));
+                facts.handed_out.push((*process, epoch.0, word));
+            }
             Seen::AnswerLeft { process, .. } => facts.answers.push((at, *process)),
-            Seen::Applied { process, end, .. } => facts.applied.push((at, *process, end.position)),
+            Seen::Applied { process, end, digest, .. } => {
+                facts.applied.push((at, *process, end.position));
+                facts.digests.entry(end.position).or_default().push((*process, *digest));
+            }
             Seen::Discarded { process } => facts.discarded.push((at, *process)),
             Seen::EntryDeleted { position, .. } => facts.deleted.push(*position),
             Seen::EntryDurable { .. } => facts.durable.push(at),
@@ -139,7 +152,10 @@ impl Watcher for Notes {
                 facts.admin.push((at, *process, (*request).clone(), (*answer).clone()));
             }
             Seen::SteppingDown { process, epoch } => facts.stepping_down.push((at, *process, *epoch)),
-            Seen::Settled { accepted: false, .. } => facts.late += 1,
+            Seen::Settled { handout, accepted, .. } => {
+                facts.late += usize::from(!accepted);
+                facts.settled.push((at, handout.epoch.0, *accepted));
+            }
             _ => {}
         }
         Ok(())

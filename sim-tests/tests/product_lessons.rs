@@ -8,7 +8,7 @@ use dexzd_core::engine::{Answer, EventKind, FlowStatus};
 use dexzd_core::lease::LeaseDuration;
 use dexzd_core::stop::StopReason;
 use dexzd_io_sim::dice::{Dice, Script};
-use dexzd_io_sim::product::{Order, Place, ProductConfig, ProductWorld, Shape};
+use dexzd_io_sim::product::{Errand, Order, Place, ProductConfig, ProductWorld, Shape};
 use dexzd_io_sim::watch::{Audit, Seen, Watcher};
 use dexzd_io_sim::{MILLISECOND, SECOND, TrueTime};
 use dexzd_sim_tests::product_watchers;
@@ -267,7 +267,8 @@ fn fd_007_after_a_crash_a_standby_takes_over_when_the_lease_has_been_expired_for
 }
 
 #[test]
-fn lesson_e5_what_is_acknowledged_during_a_shutdown_is_in_the_new_state_and_the_rest_is_not_done() {
+fn lesson_e5_what_is_acknowledged_during_a_shutdown_or_step_down_is_in_the_new_state_and_the_rest_is_not_done()
+ {
     let mut acknowledged = [0, 0];
     for seed in 0..20 {
         let flows = [vec![Shape::Takers; 10], vec![Shape::Order; 10]].concat();
@@ -278,7 +279,11 @@ fn lesson_e5_what_is_acknowledged_during_a_shutdown_is_in_the_new_state_and_the_
         let mut watchers = product_watchers(&config);
         watchers.add(Box::new(notes.clone()));
         let mut world = ProductWorld::new(config, Dice::from_seed(seed), watchers, story());
-        world.order_at(5 * SECOND + seed * 50 * MILLISECOND, 0, Order::Terminate);
+        let at = 5 * SECOND + seed * 50 * MILLISECOND;
+        match seed % 2 {
+            0 => world.order_at(at, 0, Order::Terminate),
+            _ => world.errand_at(at, Errand::StepDown),
+        }
         if let Err(violation) = world.run() {
             panic!("seed {seed}: {violation}");
         }

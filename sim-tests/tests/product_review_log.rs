@@ -37,7 +37,7 @@ fn review_4_1_an_old_volume_is_rebuilt_and_never_served_from() {
 }
 
 #[test]
-fn review_4_2_a_writer_that_is_frozen_before_it_sends_cannot_write_into_what_was_trimmed() {
+fn review_4_2_lesson_d1_a_writer_that_is_frozen_before_it_sends_cannot_write_into_what_was_trimmed() {
     let config = || busy(hot(2, chains(60)), 100 * SECOND);
     let (mut undisturbed, _) = busy_world(config());
     undisturbed.run_until(20 * SECOND);

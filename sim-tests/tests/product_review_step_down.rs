@@ -59,7 +59,7 @@ fn ha_097_d_023_attempts_that_no_worker_received_survive_a_step_down_unharmed() 
 }
 
 #[test]
-fn lesson_e2_ha_096_d_025_attempts_cut_off_by_a_drain_are_failed_once_by_the_next_active() {
+fn review_7_6_lesson_e2_ha_096_d_025_attempts_cut_off_by_a_drain_are_failed_once_by_the_next_active() {
     // They run for ten seconds, and the drain lasts ten; the handlers do not listen to a cancel.
     let config = ProductConfig { slots: 20, ..hot(2, vec![Shape::Long; 10]) };
     let ignore: String = (0..40).map(|_| "workload ignores_cancel 2 1\n").collect();

@@ -302,7 +302,7 @@ fn d_010_review_12_3_an_entry_that_differs_in_one_nonce_is_anothers() {
 }
 
 #[test]
-fn ha_014_a_successors_fence_at_the_position_stops_the_process() {
+fn review_4_4_ha_014_a_successors_fence_at_the_position_stops_the_process() {
     let mut driver = Driver::new();
     driver.gather(change("a"));
     let (request, position, _) = driver.write();

@@ -80,7 +80,7 @@ fn ha_040_the_standby_waits_while_the_active_holds_and_takes_over_on_release_or_
 }
 
 #[test]
-fn ha_059_every_state_but_following_waits_the_takeover_delay() {
+fn review_8_8_ha_059_every_state_but_following_waits_the_takeover_delay() {
     for state in FollowerState::ALL {
         let mut driver = Driver::hot(store_with(&held_by(OTHER, 7, 1)));
         driver.until_ms(0);

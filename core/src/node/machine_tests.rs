@@ -110,7 +110,7 @@ fn ha_091_the_lease_is_renewed_while_the_log_is_opened_and_recovery_runs() {
 }
 
 #[test]
-fn d_055_an_epoch_behind_the_log_is_waited_for_and_raised() {
+fn review_11_5_d_055_an_epoch_behind_the_log_is_waited_for_and_raised() {
     let mut driver = opening();
     driver.told();
     driver.input(Input::EpochBehind { found: Epoch(9), lease_duration_ms: Some(20_000) });
@@ -170,7 +170,7 @@ fn d_047_the_gate_moves_on_with_each_renewal() {
 
 /// Lesson B4: frozen between the state that was read and the send; the second look is the gate's.
 #[test]
-fn lesson_b4_a_thawed_process_sends_nothing_before_it_has_even_been_called() {
+fn review_6_2_lesson_b4_a_thawed_process_sends_nothing_before_it_has_even_been_called() {
     let mut driver = Driver::active();
     assert_eq!(driver.look_at_gate(), GateView::Open);
     driver.freeze_until_ms(70_000);
@@ -431,7 +431,7 @@ fn d_032_the_first_reason_is_the_reason() {
 }
 
 #[test]
-fn d_054_a_silent_engine_stops_the_process_in_order() {
+fn review_6_3_d_054_a_silent_engine_stops_the_process_in_order() {
     let mut driver = Driver::active();
     driver.alive_until_ms(5_000);
     driver.until_ms(34_999);

@@ -375,7 +375,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn d_046_the_holders_snapshots_stay_whole_whatever_lands_when(
+    fn review_4_10_d_046_the_holders_snapshots_stay_whole_whatever_lands_when(
         steps in prop::collection::vec(any::<[u8; 3]>(), 0..1_000)
     ) {
         if let Err(wrong) = run(Variant::Right, steps.into_iter()) {

@@ -215,7 +215,7 @@ fn d_046_a_manifest_of_the_same_name_is_never_overwritten_and_this_snapshot_does
 // --- trimming ---
 
 #[test]
-fn d_030_the_bound_is_the_older_one_of_two_at_the_very_hour() {
+fn review_4_9_d_030_the_bound_is_the_older_one_of_two_at_the_very_hour() {
     let mut shell = two_snapshots();
     shell.run_to(HOUR_MS - 1);
     assert_eq!(shell.bounds, Vec::<u64>::new());

@@ -325,7 +325,7 @@ fn d_034_wait_for_with_a_failure_route_defaults_to_sync() {
 }
 
 #[test]
-fn fd_009_fd_011_lesson_g1_the_surviving_worker_s_late_result_is_ignored() {
+fn lesson_f5_lesson_g1_fd_009_fd_011_the_surviving_worker_s_late_result_is_ignored() {
     let (mut world, _, first) = running(step("Pay"));
     world.crash();
     let worker = world.worker(&["Pay"]);
@@ -528,7 +528,7 @@ fn ha_096_d_021_after_the_cancel_request_of_a_drain_a_result_is_still_accepted()
 }
 
 #[test]
-fn d_025_at_drain_expiry_the_old_active_records_nothing_and_the_next_one_fails_the_attempt_once() {
+fn review_7_6_d_025_at_drain_expiry_the_old_active_records_nothing_and_the_next_one_fails_the_attempt_once() {
     let (mut world, _, _) = running(step_with("Pay", |execute| execute.retry = attempts(2)));
     let before = world.disk.contents();
     for order in [NodeOrder::Drain, NodeOrder::Interrupt, NodeOrder::Commit, NodeOrder::Close] {
@@ -547,7 +547,7 @@ fn d_025_at_drain_expiry_the_old_active_records_nothing_and_the_next_one_fails_t
 }
 
 #[test]
-fn d_018_the_commit_makes_durable_what_was_gathered() {
+fn review_7_5_d_018_the_commit_makes_durable_what_was_gathered() {
     let mut world = World::new();
     world.hold_log();
     let start = world.start_of("f", Some(step("Pay")));
@@ -561,7 +561,7 @@ fn d_018_the_commit_makes_durable_what_was_gathered() {
 }
 
 #[test]
-fn ha_071_close_answers_open_calls_with_unavailable() {
+fn review_6_5_ha_071_close_answers_open_calls_with_unavailable() {
     let (mut world, _, _) = running(step("Pay"));
     let waiting = world.call(Call::WaitForFlow { target: target("f"), wait_ms: None });
     world.step(Input::Node(NodeOrder::Close));
@@ -571,7 +571,7 @@ fn ha_071_close_answers_open_calls_with_unavailable() {
 }
 
 #[test]
-fn d_048_an_answer_waits_for_what_its_decision_wrote_or_read() {
+fn review_6_4_d_048_an_answer_waits_for_what_its_decision_wrote_or_read() {
     let mut world = World::new();
     world.start("f", step("Pay"));
     world.hold_log();
@@ -649,7 +649,7 @@ fn d_048_an_acknowledged_effect_survives_a_crash_and_an_unacknowledged_one_may_n
 }
 
 #[test]
-fn d_035_a_repeated_request_gets_the_stored_answer_on_any_later_epoch() {
+fn review_12_16_d_035_a_repeated_request_gets_the_stored_answer_on_any_later_epoch() {
     let mut world = World::new();
     let start = world.start_of("f", Some(step("Pay")));
     world.start_flow(start);

@@ -157,7 +157,7 @@ fn all_frames(handout: HandoutId) -> vec::Vec<WorkerFrame> {
 }
 
 #[test]
-fn d_044_a_frame_counts_only_from_the_current_hand_out_on_the_stream_that_carried_it() {
+fn review_5_d_044_a_frame_counts_only_from_the_current_hand_out_on_the_stream_that_carried_it() {
     let mut world = started(1);
     let (worker, stranger) = (world.worker(&["Pay"]), world.worker(&["Ship"]));
     let first = world.task(worker);

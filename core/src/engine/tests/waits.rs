@@ -335,7 +335,7 @@ fn d_039_an_overdue_timer_fires_once_at_once_after_a_failover() {
 }
 
 #[test]
-fn d_039_engine_time_is_never_behind_the_log() {
+fn review_12_15_d_039_engine_time_is_never_behind_the_log() {
     let (mut world, _) = waiting(until(timer(10_000)));
     // The next node's clock is an hour behind; it still fires the timer 10 s after the log's newest time.
     world.set_wall_ms(START_MS - 3_600_000);

@@ -172,7 +172,7 @@ fn d_043_a_snapshot_below_the_bound_has_no_log_to_go_on_with() {
 }
 
 #[test]
-fn d_046_a_missing_file_leads_to_the_next_older_snapshot() {
+fn review_4_9_d_046_a_missing_file_leads_to_the_next_older_snapshot() {
     let mut store = three();
     store.files.remove(&file(6, 1));
     let mut shell = Shell::new(store);

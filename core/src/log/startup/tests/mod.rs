@@ -46,7 +46,7 @@ fn d_043_a_local_store_at_the_very_end_applies_only_the_fence() {
 }
 
 #[test]
-fn d_043_a_local_store_with_another_chain_is_rebuilt_from_the_log() {
+fn review_8_2_d_043_a_local_store_with_another_chain_is_rebuilt_from_the_log() {
     let log = two_epochs();
     let local = LogEnd { position: Position(3), chain: Chain([9; 32]) };
     let mut shell = Shell::new(log, local);
@@ -57,7 +57,7 @@ fn d_043_a_local_store_with_another_chain_is_rebuilt_from_the_log() {
 }
 
 #[test]
-fn d_043_a_local_store_beyond_the_log_is_rebuilt() {
+fn review_8_2_d_043_a_local_store_beyond_the_log_is_rebuilt() {
     let log = two_epochs();
     let local = LogEnd { position: Position(9), chain: Chain([9; 32]) };
     let mut shell = Shell::new(log, local);
@@ -133,7 +133,7 @@ fn d_041_an_entry_written_between_two_looks_is_no_hole() {
 }
 
 #[test]
-fn d_042_a_late_entry_of_a_lower_epoch_is_applied_and_the_fence_goes_behind_it() {
+fn review_4_4_d_042_a_late_entry_of_a_lower_epoch_is_applied_and_the_fence_goes_behind_it() {
     let log = two_epochs();
     let local = log.end;
     let mut shell = Shell::new(log, local);
@@ -144,6 +144,25 @@ fn d_042_a_late_entry_of_a_lower_epoch_is_applied_and_the_fence_goes_behind_it()
     assert_eq!(shell.run_to_ready(), (8, 2));
     assert_eq!(shell.applied, vec![(7, changes(7)), (8, vec![])]);
     assert_eq!(shell.listed, vec![8]);
+}
+
+#[test]
+fn review_4_11_an_old_active_that_stays_ahead_costs_a_round_for_each_entry_and_loses_none() {
+    const ROUNDS: u64 = 5;
+    let log = two_epochs();
+    let local = log.end;
+    let mut shell = Shell::new(log, local);
+    for round in 0..ROUNDS {
+        let output = shell.run_until(|output| matches!(output, StartupOutput::Write { .. }));
+        let StartupOutput::Write { request, position, .. } = output else { panic!("a fence") };
+        assert_eq!(position, Position(7 + round));
+        // The old holder was faster again: it can be, until its next renewal is refused.
+        shell.log.push((2, 20), EntryBody::Changes(changes(7 + round)));
+        shell.handle(StartupInput::Written { request, outcome: WriteOutcome::Refused });
+    }
+    assert_eq!(shell.run_to_ready(), (7 + ROUNDS, 1 + ROUNDS));
+    let entries = (0..ROUNDS).map(|round| (7 + round, changes(7 + round)));
+    assert_eq!(shell.applied, entries.chain([(7 + ROUNDS, vec![])]).collect::<Vec<_>>());
 }
 
 /// A start that meets this entry at the fence's position.
