@@ -65,7 +65,7 @@ fn ha_019_log_confirmation_engine_and_gate_come_in_this_order() {
 }
 
 #[test]
-fn d_041_the_bound_and_the_end_come_from_the_lease_that_was_replaced() {
+fn review_4_3_d_041_the_bound_and_the_end_come_from_the_lease_that_was_replaced() {
     let mut store = Store::default();
     store.put(&free_from(OTHER, 7));
     let mut driver = Driver::new(CandidateConfig::default(), store);

@@ -287,7 +287,7 @@ fn d_030_a_third_snapshot_waits_until_the_older_one_is_an_hour_old() {
 }
 
 #[test]
-fn d_030_entries_go_once_the_lease_write_has_landed_and_the_one_at_the_bound_stays() {
+fn review_4_3_d_030_entries_go_once_the_lease_write_has_landed_and_the_one_at_the_bound_stays() {
     let mut shell = two_snapshots();
     shell.run_to(HOUR_MS);
     assert_eq!(shell.bounds, vec![110]);
