@@ -7,7 +7,9 @@ use dexzd_core::ids::{Blob, CallId, Epoch, HandoutId, Position, ProcessId, Strea
 use dexzd_core::lease::LeaseRecord;
 use dexzd_core::log::LogEnd;
 use dexzd_core::node::{AdminAnswer, AdminError, AdminRequest, Health, Role, StandbyGauges};
+use dexzd_core::standby::FollowerState;
 use dexzd_core::stop::StopReason;
+use dexzd_core::store::ReadOutcome;
 
 use crate::TrueTime;
 use crate::local_store::Records;
@@ -37,7 +39,7 @@ pub enum Seen<'a> {
         /// What stands there now.
         record: &'a LeaseRecord,
     },
-    /// Somebody deleted the lease object.
+    /// Somebody's hand deleted the lease object, or changed it.
     LeaseLost,
     /// The fence of an epoch landed in the log.
     Fenced {
@@ -254,6 +256,97 @@ pub enum Seen<'a> {
         request: &'a Call,
         /// The answer.
         answer: &'a Result<Answer, CallError>,
+    },
+    /// A process refuses the store: it failed the start-up probe (D-31).
+    StoreRefused {
+        /// Who.
+        process: ProcessNumber,
+        /// What the store does wrong.
+        fault: &'static str,
+    },
+    /// SIGTERM.
+    Terminated {
+        /// Who is to end.
+        process: ProcessNumber,
+    },
+    /// A process says what it is from now on.
+    RoleChanged {
+        /// Who.
+        process: ProcessNumber,
+        /// What it is.
+        role: Role,
+        /// The tenure, where one is held or was.
+        epoch: Option<Epoch>,
+        /// Its holder clock when that was decided, in microseconds.
+        instant_us: u64,
+    },
+    /// A holder noticed a jump of the wall clock: its lease is in doubt (D-1), or no longer.
+    Doubt {
+        /// Who.
+        process: ProcessNumber,
+        /// Whether it begins.
+        began: bool,
+    },
+    /// A write that takes the lease left.
+    TakeoverSent {
+        /// Who takes it.
+        process: ProcessNumber,
+        /// Under which epoch.
+        epoch: Epoch,
+        /// Its holder clock when that was decided, in microseconds.
+        instant_us: u64,
+    },
+    /// A process learns what stands in the lease.
+    LeaseShown {
+        /// Who.
+        process: ProcessNumber,
+        /// The answer.
+        outcome: &'a ReadOutcome,
+    },
+    /// A follower reports.
+    FollowerSaid {
+        /// Whose.
+        process: ProcessNumber,
+        /// Its state.
+        state: FollowerState,
+    },
+    /// The local store of an ended tenure is closed.
+    StoreClosed {
+        /// Whose.
+        process: ProcessNumber,
+    },
+    /// A call of `AdminService` reached `node`.
+    CallAsked {
+        /// Whom it asks.
+        process: ProcessNumber,
+        /// Its number there.
+        call: CallId,
+        /// What it asks.
+        request: &'a AdminRequest,
+        /// Whether it came over a connection of an earlier role period.
+        on_old_connection: bool,
+    },
+    /// Such a call was answered.
+    CallAnswered {
+        /// By whom.
+        process: ProcessNumber,
+        /// Its number there.
+        call: CallId,
+        /// The answer.
+        answer: &'a Result<AdminAnswer, AdminError>,
+    },
+    /// Somebody asked for health names and gauges.
+    HealthLook {
+        /// Whose.
+        process: ProcessNumber,
+        /// Whether it is configured as a hot standby.
+        is_hot_mode: bool,
+        /// What the health service said.
+        health: Health,
+        /// What the gauges showed.
+        gauges: StandbyGauges,
+        /// Its holder clock then, in microseconds.
+        instant_us: u64,
     },
     /// From now on no faults strike.
     Healed,

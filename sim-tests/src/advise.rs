@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use dexzd_core::rng::Rng;
 use dexzd_io_sim::dice::Dice;
-use dexzd_io_sim::lease_world::{ClockFaults, LeaseConfig, LeaseWorld, Order, Role};
+use dexzd_io_sim::lease_world::{ClockFaults, LeaseConfig, LeaseWorld, Order};
 use dexzd_io_sim::marks::{self, Tally};
 use dexzd_io_sim::trace::Trace;
 use dexzd_io_sim::watch::Watchers;
@@ -147,8 +147,7 @@ fn run(seed: u64, seconds: u64, conditions: Conditions, kill: bool) -> Seen {
     }));
     if kill {
         world.run_until(KILLED_AT);
-        let serves = |process: &u8| matches!(world.role(*process), Role::Holder { serves: true, .. });
-        let active = (0..2).find(serves);
+        let active = (0..2).find(|process| world.serves(*process).is_some());
         // Within one renewal period, so that every phase of it is met.
         let at = KILLED_AT + seed * 7_919 % (seconds * SECOND / 3);
         drop(marks::take());

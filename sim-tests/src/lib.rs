@@ -29,6 +29,7 @@ pub mod exhaustive;
 pub mod explain;
 pub mod fuzzed;
 pub mod invariants;
+pub mod lease_script;
 pub mod log_file;
 pub mod lookout;
 pub mod mutants;
@@ -41,14 +42,16 @@ pub mod shrink;
 pub mod timeline;
 pub mod worlds;
 
+use dexzd_core::time::micros;
+use dexzd_io_sim::lease_world::LeaseConfig;
 use dexzd_io_sim::product::ProductConfig;
 use dexzd_io_sim::watch::Watchers;
 
 use crate::invariants::{
     AcceptedResultsStay, AcknowledgedStays, AsTheConceptsSay, CheckpointsStay, DrainHandsNothingOut,
-    EpochsRise, FenceIsConfirmed, Gates, HealthIsRight, Linearizable, LogIsWhole, LostForAReason,
-    NothingIsStranded, ReleasedIsOver, SomebodyServes, StateIsTheLog, TimeGoesOn, UnsentIsFree,
-    WorkIsCounted,
+    EpochsRise, FenceIsConfirmed, GapIsBounded, Gates, HealthAgrees, HealthIsRight, HoldsOff, LeaseTraffic,
+    Linearizable, LogIsWhole, LostForAReason, NothingIsStranded, PeriodCountsFromTheSend, ReleasedIsOver,
+    SomebodyServes, StateIsTheLog, StepDowns, TimeGoesOn, UnsentIsFree, WorkIsCounted,
 };
 
 /// Everything that a run of the whole product is checked against.
@@ -84,4 +87,42 @@ pub fn product_watchers(config: &ProductConfig) -> Watchers {
         watchers.push(Box::new(EpochsRise::new(config.drift_ppb)));
     }
     Watchers::new(watchers)
+}
+
+/// Everything that a run of the lease world is checked against.
+#[must_use]
+pub fn lease_watchers(config: &LeaseConfig) -> Watchers {
+    let mut watchers = lease_watchers_beyond(config);
+    if config.gates_never_overlap() {
+        watchers.add(Box::new(Gates::default()));
+        watchers.add(Box::new(EpochsRise::new(config.clocks.drift_ppb)));
+        if !config.mishaps.touch_the_lease() {
+            watchers.add(Box::new(LostForAReason::default()));
+        }
+        if config.clocks_run_evenly() {
+            watchers.add(Box::new(PeriodCountsFromTheSend::new(config.duration, config.clocks.drift_ppb)));
+        }
+    }
+    watchers
+}
+
+/// The same where clocks leave the conditions of invariant 3: what holds without them.
+#[must_use]
+pub fn lease_watchers_beyond(config: &LeaseConfig) -> Watchers {
+    let mut watchers = Watchers::new(vec![
+        Box::new(SomebodyServes::new(config.recovered_by())),
+        Box::new(GapIsBounded::new(config.longest_gap())),
+        Box::new(LeaseTraffic::new(config.duration)),
+    ]);
+    if config.process_faults.clones_per_hour > 0 {
+        // A copy is in a role that it never entered, answers calls that nobody made to it, and goes on in an
+        // epoch that the original may release.
+        return watchers;
+    }
+    let hold_offs = config.standby.map(|standby| micros(standby.step_down_hold_off())).to_vec();
+    watchers.add(Box::new(ReleasedIsOver::default()));
+    watchers.add(Box::new(StepDowns::default()));
+    watchers.add(Box::new(HealthAgrees::default()));
+    watchers.add(Box::new(HoldsOff::new(hold_offs)));
+    watchers
 }

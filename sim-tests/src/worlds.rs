@@ -6,13 +6,10 @@ use dexzd_io_sim::product::{ProductConfig, ProductWorld};
 use dexzd_io_sim::trace::Trace;
 use dexzd_io_sim::watch::Watchers;
 
-use crate::invariants::{
-    EpochsRise, Gates, LeaseTraffic, LostForAReason, PeriodCountsFromTheSend, ReleasedIsOver, SomebodyServes,
-};
 use crate::lookout::Lookout;
-use crate::product_watchers;
 use crate::recorder::Recorder;
 use crate::runner::{Run, World};
+use crate::{lease_watchers, product_watchers};
 
 /// A state that the seeds of a test run must reach.
 #[derive(Clone, Copy, Debug)]
@@ -99,16 +96,7 @@ fn observed(mut watchers: Watchers, trace: &Trace) -> (Watchers, Recorder) {
 
 fn lease(mut dice: Dice, trace: Trace) -> Run {
     let config = LeaseConfig::draw(&mut dice);
-    let watchers = Watchers::new(vec![
-        Box::new(EpochsRise::new(config.clocks.drift_ppb)),
-        Box::new(Gates::default()),
-        Box::new(SomebodyServes::new(config.recovered_by())),
-        Box::new(ReleasedIsOver::default()),
-        Box::new(LeaseTraffic::new(config.duration)),
-        Box::new(LostForAReason::default()),
-        Box::new(PeriodCountsFromTheSend::new(config.duration, config.clocks.drift_ppb)),
-    ]);
-    let (watchers, recorder) = observed(watchers, &trace);
+    let (watchers, recorder) = observed(lease_watchers(&config), &trace);
     let mut world = LeaseWorld::new(config, dice, watchers, trace);
     let result = world.run();
     let simulated = world.now();

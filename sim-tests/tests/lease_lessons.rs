@@ -4,96 +4,20 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use dexzd_core::ids::Epoch;
-use dexzd_core::lease::{LeaseOperation, LeaseState};
+use dexzd_core::node::Role;
 use dexzd_core::stop::StopReason;
 use dexzd_io_sim::clock::Clocks;
-use dexzd_io_sim::dice::{Dice, Script};
-use dexzd_io_sim::lease_world::{LeaseConfig, LeaseWorld, Order, Role, Sent};
-use dexzd_io_sim::watch::{Seen, Watcher, Watchers};
+use dexzd_io_sim::lease_world::{LeaseConfig, Mishap, Order};
 use dexzd_io_sim::weather::{Fate, Heard};
-use dexzd_io_sim::{MILLISECOND, SECOND, TrueTime};
-use dexzd_sim_tests::invariants::{EpochsRise, Gates, ReleasedIsOver};
-use dexzd_sim_tests::runner::story;
-
-/// What a story is told by: one line per fact, in true milliseconds.
-#[derive(Clone, Default)]
-struct Notes(Rc<RefCell<Vec<String>>>);
-
-impl Watcher for Notes {
-    fn rule(&self) -> &'static str {
-        "notes"
-    }
-
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "a script looks at what it asks about, and at nothing else"
-    )]
-    fn observe(&mut self, at: TrueTime, seen: &Seen<'_>) -> Result<(), String> {
-        let at = at / MILLISECOND;
-        let line = match seen {
-            Seen::LeaseLanded { process, record } => {
-                let state = if record.state == LeaseState::Held { "held" } else { "free" };
-                format!("{at} p{process} {state} {}", record.epoch)
-            }
-            Seen::Died { process, reason: Some(reason) } => {
-                format!("{at} p{process} stops: {}", reason.label())
-            }
-            Seen::GateOpen { process, until, .. } => {
-                format!("{at} p{process} open until {}", until / MILLISECOND)
-            }
-            _ => return Ok(()),
-        };
-        self.0.borrow_mut().push(line);
-        Ok(())
-    }
-}
-
-/// A world in which every draw is the calm one: 1 ms to the store and 1 ms back, no jitter of clocks.
-fn world(processes: u8, duration_seconds: u64) -> (LeaseWorld, Notes) {
-    world_of(LeaseConfig::calm(processes, duration_seconds))
-}
-
-fn world_of(config: LeaseConfig) -> (LeaseWorld, Notes) {
-    let notes = Notes::default();
-    let watchers = Watchers::new(vec![
-        Box::new(notes.clone()),
-        Box::new(EpochsRise::new(0)),
-        Box::new(Gates::default()),
-        Box::new(ReleasedIsOver::default()),
-    ]);
-    let dice = Dice::from_script(Script::default());
-    (LeaseWorld::new(config, dice, watchers, story()), notes)
-}
-
-impl Notes {
-    fn since(&self, from_ms: u64) -> Vec<String> {
-        let time = |line: &str| line.split(' ').next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
-        self.0.borrow().iter().filter(|line| time(line) >= from_ms).cloned().collect()
-    }
-}
-
-fn is_write(sent: &Sent<'_>) -> bool {
-    !matches!(sent.operation, LeaseOperation::Read)
-}
-
-const CALM: TrueTime = MILLISECOND;
-
-fn answer_lost() -> Fate {
-    let heard = Heard::Transient { after: 2 * CALM, retry_after_ms: None };
-    Fate::landing(CALM, heard)
-}
-
-fn unavailable() -> Fate {
-    let heard = Heard::Transient { after: 2 * CALM, retry_after_ms: None };
-    Fate::lost(heard)
-}
+use dexzd_io_sim::{MILLISECOND, SECOND};
+use dexzd_sim_tests::lease_script::{CALM, answer_lost, is_release, is_write, unavailable, world, world_of};
 
 #[test]
 fn a_calm_holder_renews_as_ha_036_counts() {
     let (mut world, notes) = world(1, 10);
     world.run_until(3_600 * SECOND);
     world.finish().expect("no rule is broken");
-    let renewals = notes.0.borrow().iter().filter(|line| line.contains("held 1")).count() - 1;
+    let renewals = notes.all().iter().filter(|line| line.contains("held 1")).count() - 1;
     assert!((1_079..=1_081).contains(&renewals), "{renewals} renewals in an hour at D = 10 s");
 }
 
@@ -108,7 +32,7 @@ fn lesson_a1_a_renewal_whose_answer_was_lost_is_adopted_and_counts_from_its_send
     }));
     world.run_until(8 * SECOND);
     world.finish().expect("no rule is broken");
-    assert_eq!(world.role(0), Role::Holder { epoch: Epoch(1), serves: true });
+    assert_eq!(world.serves(0), Some(Epoch(1)));
     let story = notes.since(0);
     let landed =
         story.iter().position(|line| line.ends_with("p0 held 1") && line.starts_with("33")).expect("lands");
@@ -127,7 +51,7 @@ fn lesson_a2_a_holder_survives_a_store_that_fails_until_the_last_moment() {
     }));
     world.run_until(20 * SECOND);
     world.finish().expect("no rule is broken");
-    assert_eq!(world.role(0), Role::Holder { epoch: Epoch(1), serves: true });
+    assert_eq!(world.serves(0), Some(Epoch(1)));
     assert!(notes.since(0).iter().all(|line| !line.contains("stops")));
 }
 
@@ -137,13 +61,13 @@ fn lesson_a2_a_try_that_hears_nothing_is_cut_off_after_a_sixth_while_another_fit
     let sent_at = Rc::new(RefCell::new(Vec::new()));
     let log = sent_at.clone();
     world.intercept(Box::new(move |sent| {
-        if !is_write(&sent) || sent.at < SECOND {
+        if !is_write(&sent) || is_release(&sent) || sent.at < SECOND {
             return None;
         }
         log.borrow_mut().push(sent.at / MILLISECOND);
         Some(Fate::lost(Heard::Nothing))
     }));
-    world.run_until(20 * SECOND);
+    world.run_until(9_950 * MILLISECOND);
     let tries = sent_at.borrow().clone();
     let pauses: Vec<u64> = tries.windows(2).map(|pair| pair[1] - pair[0]).collect();
     // D/6 = 1,667 ms, then a back-off of 100 ms doubling to 1 s, drawn from its upper half.
@@ -151,11 +75,11 @@ fn lesson_a2_a_try_that_hears_nothing_is_cut_off_after_a_sixth_while_another_fit
     for (pause, (low, high)) in pauses.iter().zip(allowed) {
         assert!((1_666 + low..=1_667 + high).contains(pause), "{pauses:?}");
     }
-    let stop = notes.since(9_000);
-    assert_eq!(stop.len(), 1, "{stop:?}");
-    let stopped_ms: u64 = stop[0].split(' ').next().and_then(|word| word.parse().ok()).expect("a time");
     // HA-25, HA-27: given up 100 ms before the end of the period that began with the confirmation.
-    assert!((9_900..=9_905).contains(&stopped_ms) && stop[0].ends_with("lease_expired"), "{stop:?}");
+    let shut_ms = notes.first_ms(9_000, "p0 shut").expect("it stops");
+    assert!((9_900..=9_908).contains(&shut_ms), "{shut_ms} ms");
+    world.run_until(12 * SECOND);
+    assert_eq!(notes.stops(), ["p0 stops: lease_expired"]);
 }
 
 #[test]
@@ -188,11 +112,13 @@ fn lesson_b4_a_holder_that_was_frozen_between_two_outputs_sends_nothing_under_it
     let story = notes.since(20_000);
     let takeover = story.iter().position(|line| line.ends_with("p1 held 2")).expect("the standby took over");
     let thawed: Vec<&String> = story[takeover..].iter().filter(|line| line.contains("p0")).collect();
-    // On the thaw it stops before it does anything else; its next life is a standby.
-    assert!(thawed[0].ends_with("p0 stops: lease_expired"), "{thawed:?}");
-    assert!(thawed[0].starts_with("60000 "), "{thawed:?}");
-    assert_eq!(world.role(0), Role::Candidate);
-    assert_eq!(world.role(1), Role::Holder { epoch: Epoch(2), serves: true });
+    // On the thaw its gate is shut before it does anything else (D-51 tries a release); its next life is a
+    // standby.
+    assert_eq!(thawed[1], "60000 p0 shut", "{thawed:?}");
+    assert!(thawed.iter().all(|line| !line.contains("p0 open")), "{thawed:?}");
+    assert_eq!(notes.stops(), ["p0 stops: lease_expired"]);
+    assert_eq!(world.role(0), Some(Role::Waiting));
+    assert_eq!(world.serves(1), Some(Epoch(2)));
 }
 
 #[test]
@@ -206,7 +132,7 @@ fn lesson_c2_a_409_to_an_acquisition_and_to_a_renewal_is_read_back_and_tried_aga
     }));
     world.run_until(20 * SECOND);
     world.finish().expect("no rule is broken");
-    assert_eq!(world.role(0), Role::Holder { epoch: Epoch(1), serves: true });
+    assert_eq!(world.serves(0), Some(Epoch(1)));
     assert!(notes.since(0).iter().all(|line| !line.contains("stops")));
 }
 
@@ -214,7 +140,7 @@ fn lesson_c2_a_409_to_an_acquisition_and_to_a_renewal_is_read_back_and_tried_aga
 fn lesson_d2_a_lease_deleted_by_hand_comes_back_above_every_epoch_in_the_log() {
     let (mut world, notes) = world(1, 10);
     world.order_at(15 * SECOND, 0, Order::Kill);
-    world.lose_lease_at(15 * SECOND + MILLISECOND);
+    world.mishap_at(15 * SECOND + MILLISECOND, Mishap::Delete);
     world.run_until(60 * SECOND);
     world.finish().expect("no rule is broken");
     let story = notes.since(15_000);
@@ -228,7 +154,7 @@ fn lesson_d2_a_lease_deleted_by_hand_comes_back_above_every_epoch_in_the_log() {
 #[test]
 fn lesson_d2_a_holder_whose_lease_object_is_gone_stops_with_that_reason() {
     let (mut world, notes) = world(1, 10);
-    world.lose_lease_at(5 * SECOND);
+    world.mishap_at(5 * SECOND, Mishap::Delete);
     world.run_until(8 * SECOND);
     let stopped = format!("stops: {}", StopReason::LeaseGone.label());
     assert!(notes.since(5_000).iter().any(|line| line.ends_with(&stopped)), "{:?}", notes.since(0));

@@ -1,34 +1,43 @@
-//! Processes that compete for one lease, and nothing else: the lease machines of the core, clocks, a
-//! store. Thousands of seeds a second.
+//! Processes that compete for one lease: the control plane of the core, clocks, a store, an operator, and a
+//! data plane that only takes its time. Thousands of seeds a second.
 //!
 //! ```text
 //! LeaseWorld::new(config, dice, watchers, trace)
-//! world.order_at(time, order)      what a scenario wants to happen
-//! world.run_until(time)            what a seed wants to happen
-//! world.finish()                   the first broken rule, if there is one
+//! world.order_at(time, process, order)   what a scenario wants to happen
+//! world.intercept(…)                     what becomes of its requests
+//! world.run_until(time)                  up to there
+//! world.run()                            what a seed wants to happen
+//! world.finish()                         the first broken rule, if there is one
 //! ```
 
 mod config;
+mod describe;
+mod draw;
+mod lease_object;
+mod perform;
+mod plan;
+mod plane;
 mod process;
 
-use dexzd_core::ids::{Blob, Name, RequestId};
-use dexzd_core::lease::{LeaseDuration, LeaseInput, LeaseOperation, LeaseRecord, LeaseState, Survey};
-use dexzd_core::stop::StopReason;
-use dexzd_core::store::{ReadOutcome, WriteOutcome};
+use std::collections::VecDeque;
 
-pub use config::{ClockFaults, LeaseConfig, ProcessFaults};
-pub use process::Role;
+use dexzd_core::ids::{Blob, Epoch, Name};
+use dexzd_core::lease::{LeaseDuration, LeaseOperation, LeaseRecord};
+use dexzd_core::node::{AdminRequest, Input, Period, Role};
 
-use crate::TrueTime;
+pub use config::{ClockFaults, LeaseConfig, PlaneFaults, ProcessFaults, StoreMishaps, hot};
+
+use self::lease_object::Request;
+use self::plane::Step;
+use self::process::Process;
 use crate::dice::{Dice, Stream};
 use crate::heap::EventHeap;
-use crate::lease_world::process::{Act, Process};
-use crate::store::{Operation, Store, StoreAnswer};
+use crate::store::Store;
 use crate::swarm::StoreFaults;
 use crate::trace::Trace;
 use crate::watch::{ProcessNumber, Seen, Violation, Watchers};
-use crate::weather::{self, Fate, Heard, Sky};
-use crate::{MILLISECOND, SECOND};
+use crate::weather::{Fate, LATEST_LANDING};
+use crate::{MILLISECOND, SECOND, TrueTime};
 
 /// The node all of them serve.
 pub const NODE: &str = "node";
@@ -38,18 +47,89 @@ pub const NODE: &str = "node";
 pub enum Order {
     /// Start it, if it does not run.
     Start,
-    /// SIGKILL.
+    /// SIGKILL; its disk stays.
     Kill,
-    /// Give the lease back, if it is held (a step down: it competes again after the hold-off).
-    Release,
+    /// SIGKILL, and its disk is lost.
+    KillAndWipe,
+    /// SIGTERM.
+    Terminate,
     /// SIGSTOP for so long.
     Freeze(TrueTime),
+    /// The machine is suspended for so long: the candidate's clock does not count it.
+    Suspend(TrueTime),
+    /// For so long it does something only now and then.
+    Starve(TrueTime),
     /// The wall clock jumps by so many microseconds.
     StepWall(i64),
+    /// From now on its clocks are slewed by so many parts per billion; 0 ends it.
+    Slew(i64),
     /// Nothing reaches the store for so long.
     BlackOut(TrueTime),
+    /// The store is slow and failing for so long.
+    BrownOut(TrueTime),
     /// The machine pauses for so long and its monotonic clocks do not count it; `true`: the wall clock does.
     UncountedPause(TrueTime, bool),
+    /// It goes on as an exact copy of that process.
+    BecomeCopyOf(ProcessNumber),
+    /// Somebody calls step down.
+    StepDown {
+        /// What the caller expects.
+        precondition: Precondition,
+        /// Over a connection of an earlier role period.
+        old_connection: bool,
+    },
+    /// Somebody calls describe.
+    Describe {
+        /// Over a connection of an earlier role period.
+        old_connection: bool,
+    },
+}
+
+/// A step down as it is meant.
+pub const STEP_DOWN: Order = Order::StepDown { precondition: Precondition::Right, old_connection: false };
+
+/// What the caller of a step down expects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Precondition {
+    /// The process's own node and epoch.
+    Right,
+    /// Another node.
+    OtherNode,
+    /// The epoch before.
+    StaleEpoch,
+    /// The epoch after.
+    LaterEpoch,
+    /// What the last call expected, whoever got it.
+    Repeated,
+    /// This epoch.
+    Epoch(Epoch),
+}
+
+/// What somebody's hand does to the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mishap {
+    /// The lease object is deleted.
+    Delete,
+    /// It loses its second half.
+    CutShort,
+    /// One bit of it changes.
+    Flip,
+    /// A newer version of the program wrote it.
+    NewerFormat,
+    /// Its newest good state is brought back, if it cannot be read.
+    Mend,
+    /// The state before so many writes is brought back.
+    Restore {
+        /// How many.
+        back: u64,
+    },
+    /// The clock of one of the store's servers jumps.
+    StepStoreClock {
+        /// Which.
+        server: usize,
+        /// By how much.
+        by_ms: i64,
+    },
 }
 
 /// A request on its way, as a scenario sees it.
@@ -73,27 +153,28 @@ enum Event {
     /// A request takes effect.
     Lands(Box<Request>),
     /// A process hears something.
-    Reply(ProcessNumber, u32, LeaseInput),
-    /// A process wants to be called.
+    Input(ProcessNumber, u32, Input),
+    /// A process wants to be called, or can go on.
     Timer(ProcessNumber, u32),
+    /// A step of a data plane ends, in this life and job.
+    Plane(ProcessNumber, u32, u32, Step),
     /// Somebody wants something.
     Order(ProcessNumber, Order),
-    /// A pause ends that the monotonic clocks did not count.
-    Uncounted(ProcessNumber, TrueTime, bool),
-    /// The lease object is lost by somebody's hand.
-    LoseLease,
+    /// A pause ends that not all clocks counted.
+    PauseEnds(ProcessNumber, u32, TrueTime, Pause),
+    /// Somebody's hand.
+    Mishap(Mishap),
+    /// Somebody looks at health names and gauges.
+    Probe,
     /// Faults end.
     Heal,
 }
 
-#[derive(Debug)]
-struct Request {
-    process: ProcessNumber,
-    life: u32,
-    id: RequestId,
-    operation: LeaseOperation,
-    record: Option<LeaseRecord>,
-    heard: Heard,
+/// Which clocks did not count a pause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pause {
+    Suspension,
+    Uncounted { wall_counts: bool },
 }
 
 /// Processes, a store, and the lease between them.
@@ -106,10 +187,16 @@ pub struct LeaseWorld {
     store: Store,
     lease_key: Name,
     /// Epoch and lease duration of every fence entry.
-    fences: Vec<(dexzd_core::ids::Epoch, u64)>,
+    fences: Vec<(Epoch, u64)>,
+    /// The newest states of the lease object.
+    states: VecDeque<Blob>,
     processes: Vec<Process>,
     faults: StoreFaults,
+    /// What the last step down expected.
+    last_call: Option<AdminRequest>,
     healed: bool,
+    /// Who serves since when, once faults have ended.
+    serves_since: Option<(Epoch, TrueTime)>,
     intercept: Option<Intercept>,
 }
 
@@ -124,10 +211,11 @@ impl std::fmt::Debug for LeaseWorld {
 }
 
 impl LeaseWorld {
-    /// All processes start at once, the first one first.
+    /// The first process starts at once, the others within the time that the configuration says.
     #[must_use]
     pub fn new(config: LeaseConfig, mut dice: Dice, watchers: Watchers, trace: Trace) -> Self {
         let mut heap = EventHeap::default();
+        let may_be_copied = config.process_faults.clones_per_hour > 0;
         let processes = (0..config.processes)
             .map(|number| {
                 let start = if number == 0 {
@@ -136,16 +224,24 @@ impl LeaseWorld {
                     dice.between(Stream::Workload, "starts", MILLISECOND, config.latest_start)
                 };
                 heap.push(start, Event::Order(number, Order::Start));
-                Process::new(number, config.clocks.draw(&mut dice, number))
+                Process::new(number, config.clocks.draw(&mut dice, number), may_be_copied)
             })
             .collect();
+        let mut store = Store::default();
+        store.ignores_conditions = config.store_ignores_conditions;
+        store.hashes_content = config.mishaps.hashes_content;
+        store.has_no_stamps = config.mishaps.has_no_stamps;
+        store.skews_ms = config.mishaps.skews_ms;
         let mut world = Self {
             faults: config.store,
-            store: Store::with_skew(config.store_skew_ms),
+            store,
             lease_key: Name::new("node/lease"),
             fences: Vec::new(),
+            states: VecDeque::new(),
             processes,
+            last_call: None,
             healed: false,
+            serves_since: None,
             intercept: None,
             config,
             dice,
@@ -153,7 +249,12 @@ impl LeaseWorld {
             trace,
             watchers,
         };
-        world.plan();
+        for (at, event) in plan::plan(&world.config, &mut world.dice) {
+            world.heap.push(at, event);
+        }
+        if world.config.probe_interval > 0 {
+            world.heap.push(world.config.probe_interval, Event::Probe);
+        }
         world
     }
 
@@ -162,14 +263,19 @@ impl LeaseWorld {
         self.intercept = Some(intercept);
     }
 
+    /// Lets a scenario change the store itself.
+    pub const fn store(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
     /// Makes something happen.
     pub fn order_at(&mut self, at: TrueTime, process: ProcessNumber, order: Order) {
         self.heap.push(at, Event::Order(process, order));
     }
 
-    /// Removes the lease object at a moment, as an operator's mistake would.
-    pub fn lose_lease_at(&mut self, at: TrueTime) {
-        self.heap.push(at, Event::LoseLease);
+    /// Somebody's hand, at a moment.
+    pub fn mishap_at(&mut self, at: TrueTime, mishap: Mishap) {
+        self.heap.push(at, Event::Mishap(mishap));
     }
 
     /// Goes on until everything up to this time has happened, or a rule is broken.
@@ -181,13 +287,27 @@ impl LeaseWorld {
         }
     }
 
-    /// Runs the whole plan: faults, healing, and the time in which everything must come right again.
+    /// Runs the whole plan: faults, healing, and the time in which everything must come right again. It
+    /// ends early once one process has served for so long after the last fault that nothing is under way.
     ///
     /// # Errors
     /// The first broken rule.
     pub fn run(&mut self) -> Result<(), Violation> {
-        self.run_until(self.config.end());
+        let end = self.config.end();
+        while !self.watchers.is_broken()
+            && !self.is_calm_for_good()
+            && self.heap.next_at().is_some_and(|at| at <= end)
+        {
+            let (at, event) = self.heap.pop().expect("it was just seen");
+            self.dice.set_now(at);
+            self.happen(at, event);
+        }
         self.finish()
+    }
+
+    fn is_calm_for_good(&self) -> bool {
+        let quiet = LATEST_LANDING + 2 * self.config.duration.as_millis() * MILLISECOND;
+        self.serves_since.is_some_and(|(_, since)| self.heap.now() > since + quiet)
     }
 
     /// The run is over.
@@ -223,10 +343,19 @@ impl LeaseWorld {
         (self.trace, self.dice)
     }
 
-    /// What a process is.
+    /// What a process is; `None`: it does not run.
     #[must_use]
-    pub fn role(&self, process: ProcessNumber) -> Role {
+    pub fn role(&self, process: ProcessNumber) -> Option<Role> {
         self.processes[usize::from(process)].role()
+    }
+
+    /// The epoch in which a process serves now, by its own clock.
+    pub fn serves(&mut self, process: ProcessNumber) -> Option<Epoch> {
+        let at = self.heap.now();
+        let process = &mut self.processes[usize::from(process)];
+        let now = process.clocks.now(at);
+        let open = process.gate.look(now) == dexzd_core::gate::GateView::Open;
+        process.epoch.filter(|_| open && process.is_running())
     }
 
     /// What stands in the lease.
@@ -236,66 +365,10 @@ impl LeaseWorld {
         LeaseRecord::decode(body, &Name::new(NODE)).ok()
     }
 
-    /// Draws crashes, freezes and the rest of the swarm's plan for this run.
-    fn plan(&mut self) {
-        let faults = self.config.process_faults;
-        let end = self.config.heal_at;
-        for process in 0..self.config.processes {
-            let mut orders = Vec::new();
-            let longest = 3 * self.config.duration.as_millis() * MILLISECOND;
-            let at_random = |dice: &mut Dice, per_hour: u64| {
-                let mut moments = Vec::new();
-                if let Some(mean) = (3_600 * SECOND).checked_div(per_hour) {
-                    let mut at = 0;
-                    loop {
-                        at += dice.pause(Stream::Crash, "pause", 2 * mean);
-                        if at >= end {
-                            break;
-                        }
-                        moments.push(at);
-                    }
-                }
-                moments
-            };
-            let dice = &mut self.dice;
-            for at in at_random(dice, faults.kills_per_hour) {
-                orders.push((at, Order::Kill));
-            }
-            for at in at_random(dice, faults.freezes_per_hour) {
-                let lasts = dice.between(Stream::Crash, "freeze", MILLISECOND, longest);
-                orders.push((at, Order::Freeze(lasts)));
-            }
-            for at in at_random(dice, faults.releases_per_hour) {
-                orders.push((at, Order::Release));
-            }
-            for at in at_random(dice, faults.blackouts_per_hour) {
-                let lasts = dice.between(Stream::Crash, "blackout", MILLISECOND, longest);
-                orders.push((at, Order::BlackOut(lasts)));
-            }
-            for at in at_random(dice, faults.wall_steps_per_hour) {
-                let by = dice.around(Stream::Crash, "wall_step", 3_600 * SECOND);
-                orders.push((at, Order::StepWall(by)));
-            }
-            for at in at_random(dice, faults.uncounted_pauses_per_hour) {
-                let lasts = dice.between(Stream::Crash, "uncounted", MILLISECOND, longest);
-                let counts = dice.chance(Stream::Crash, "wall_counts", 500_000);
-                orders.push((at, Order::UncountedPause(lasts, counts)));
-            }
-            for (at, order) in orders {
-                self.order_at(at, process, order);
-            }
-        }
-        if self.config.lease_is_lost {
-            let at = self.dice.between(Stream::Crash, "lease_lost", 0, end);
-            self.lose_lease_at(at);
-        }
-        self.heap.push(end, Event::Heal);
-    }
-
     fn happen(&mut self, at: TrueTime, event: Event) {
         match event {
             Event::Lands(request) => self.lands(at, *request),
-            Event::Reply(number, life, input) => {
+            Event::Input(number, life, input) => {
                 let process = &mut self.processes[usize::from(number)];
                 if !process.lives(life) {
                     return;
@@ -305,34 +378,55 @@ impl LeaseWorld {
                     self.go_on(at, number, life);
                 }
             }
-            Event::Timer(number, life) => {
+            Event::Timer(number, life) => self.ring(at, number, life),
+            Event::Plane(number, _, _, step @ Step::Fence(_)) => self.plane_step(at, number, step),
+            Event::Plane(number, life, job, step) => {
                 let process = &self.processes[usize::from(number)];
-                if !process.lives(life) {
+                if !process.lives(life) || process.plane.job != job {
                     return;
                 }
                 if process.is_frozen(at) {
-                    self.heap.push(process.frozen_until, Event::Timer(number, life));
-                    return;
-                }
-                self.go_on(at, number, life);
-                let process = &mut self.processes[usize::from(number)];
-                if process.lives(life) && !process.is_frozen(at) && process.take_timer(at) {
-                    self.input(at, number, LeaseInput::Tick);
+                    self.heap.push(process.frozen_until, Event::Plane(number, life, job, step));
+                } else {
+                    self.plane_step(at, number, step);
                 }
             }
             Event::Order(number, order) => self.order(at, number, order),
-            Event::Uncounted(number, lasted, wall_counts) => {
-                let clocks = &mut self.processes[usize::from(number)].clocks;
-                clocks.uncounted_pause(at, lasted, wall_counts);
+            Event::PauseEnds(number, life, lasted, pause) => {
+                // Who died meanwhile, or was woken by the end of faults, did not sleep to the end.
+                let process = &self.processes[usize::from(number)];
+                if process.life == life && process.frozen_until >= at {
+                    self.pause_ends(at, number, lasted, pause);
+                }
             }
-            Event::LoseLease => {
-                self.trace.event(at, 200);
-                self.trace.line(at, || "somebody deletes the lease object".to_owned());
-                let key = self.lease_key.clone();
-                self.store.lose(&key);
-                self.watchers.show(at, &Seen::LeaseLost);
+            Event::Mishap(mishap) => self.mishap(at, mishap),
+            Event::Probe => {
+                for process in &mut self.processes {
+                    if !process.is_frozen(at) && process.late.is_empty() {
+                        process.probed(at, &mut self.watchers);
+                    }
+                }
+                let interval = self.config.probe_interval;
+                let pause = self.dice.between(Stream::Workload, "probe", interval, 8 * interval);
+                self.heap.push(at + pause, Event::Probe);
             }
             Event::Heal => self.heal(at),
+        }
+    }
+
+    fn ring(&mut self, at: TrueTime, number: ProcessNumber, life: u32) {
+        let process = &self.processes[usize::from(number)];
+        if !process.lives(life) {
+            return;
+        }
+        if process.is_frozen(at) {
+            self.heap.push(process.frozen_until, Event::Timer(number, life));
+            return;
+        }
+        self.go_on(at, number, life);
+        let process = &mut self.processes[usize::from(number)];
+        if process.lives(life) && !process.is_frozen(at) && process.take_timer(at) {
+            self.input(at, number, Input::Tick);
         }
     }
 
@@ -345,14 +439,20 @@ impl LeaseWorld {
             if !process.lives(life) || process.is_frozen(at) {
                 return;
             }
-            if let Some(act) = process.late.pop_front() {
-                self.perform(at, number, act);
+            if let Some(decided) = process.late.pop_front() {
+                self.perform(at, number, decided);
             } else if let Some(input) = process.queue.pop_front() {
                 self.input(at, number, input);
             } else {
                 return;
             }
         }
+    }
+
+    /// A healthy process hears something at once.
+    fn tell(&mut self, at: TrueTime, number: ProcessNumber, input: Input) {
+        let life = self.processes[usize::from(number)].life;
+        self.heap.push(at, Event::Input(number, life, input));
     }
 
     fn heal(&mut self, at: TrueTime) {
@@ -362,12 +462,13 @@ impl LeaseWorld {
         self.faults = StoreFaults::none();
         for number in 0..self.config.processes {
             let process = &mut self.processes[usize::from(number)];
-            process.blacked_out_until = at;
+            process.blacked_out_until = 0;
+            process.browned_out_until = 0;
+            process.frozen_until = process.frozen_until.min(at);
+            process.starved_until = 0;
             let life = process.life;
-            if process.is_frozen(at) {
-                process.frozen_until = at;
-            }
             self.heap.push(at, Event::Timer(number, life));
+            self.heap.push(at, Event::Order(number, Order::Slew(0)));
             self.heap.push(at, Event::Order(number, Order::Start));
         }
         self.watchers.show(at, &Seen::Healed);
@@ -376,245 +477,144 @@ impl LeaseWorld {
     fn order(&mut self, at: TrueTime, number: ProcessNumber, order: Order) {
         self.trace.event(at, 100 + u64::from(number));
         self.trace.line(at, || format!("p{number} {order:?}"));
-        let index = usize::from(number);
+        let process = &mut self.processes[usize::from(number)];
+        let runs = process.is_running();
         match order {
-            Order::Start => {
-                if !self.processes[index].is_running() {
-                    let probe_stamp = self.probe_stamp_ms(at);
-                    self.processes[index].start(&self.config, probe_stamp, &mut self.dice);
-                    self.watchers.show(at, &Seen::Started { process: number });
-                    self.drain(at, number);
-                }
-            }
-            Order::Kill => {
-                if self.processes[index].is_running() {
+            Order::Start if !runs => self.start(at, number),
+            Order::Kill if runs => self.die(at, number, None),
+            Order::KillAndWipe => {
+                process.plane.has_disk = false;
+                if runs {
                     self.die(at, number, None);
+                    self.processes[usize::from(number)].plane.has_disk = false;
                 }
             }
-            Order::Release => {
-                if !self.processes[index].is_frozen(at) {
-                    self.processes[index].release(at, &mut self.watchers);
-                    self.drain(at, number);
-                }
+            Order::Terminate if runs => {
+                self.watchers.show(at, &Seen::Terminated { process: number });
+                self.tell(at, number, Input::Terminate);
             }
-            Order::Freeze(lasts) => {
-                let process = &mut self.processes[index];
-                process.frozen_until = process.frozen_until.max(at + lasts);
-                self.heap.push(process.frozen_until, Event::Timer(number, process.life));
-            }
+            Order::Freeze(lasts) if runs => self.freeze(at, number, lasts),
+            Order::Starve(lasts) if runs => process.starved_until = process.starved_until.max(at + lasts),
+            // A jump back would hide a pause that only the wall clock counted.
+            Order::StepWall(_) if process.is_frozen(at) => {}
             Order::StepWall(by) => {
-                let process = &mut self.processes[index];
                 process.clocks.wall.step(at, by);
-                if let Some(act) = process.wall_stepped(at) {
-                    self.perform(at, number, act);
+                process.look_at_gate(at, &mut self.watchers);
+                // Somebody who looks at the gate finds the jump and tells `node`. A jump back is looked at right
+                // away: together with a pause before the next look it would hide that pause.
+                if runs {
+                    let latest = if by < 0 { 0 } else { 2 * SECOND };
+                    let after = self.dice.between(Stream::Workload, "look", 0, latest);
+                    self.tell(at + after, number, Input::Tick);
                 }
             }
-            Order::BlackOut(lasts) => {
-                let process = &mut self.processes[index];
-                process.blacked_out_until = process.blacked_out_until.max(at + lasts);
-            }
-            Order::UncountedPause(lasts, wall_counts) => {
-                // It is told from its end: until then the process is frozen.
-                let process = &mut self.processes[index];
-                if !process.is_frozen(at) {
-                    process.frozen_until = at + lasts;
-                    let life = process.life;
-                    self.heap.push(at + lasts, Event::Uncounted(number, lasts, wall_counts));
-                    self.heap.push(at + lasts, Event::Timer(number, life));
-                }
-            }
-        }
-    }
-
-    fn input(&mut self, at: TrueTime, number: ProcessNumber, input: LeaseInput) {
-        self.trace.event(at, u64::from(number));
-        self.trace.add(&input);
-        if self.trace.is_watched() && input != LeaseInput::Tick {
-            let text = describe_input(&input);
-            self.trace.line(at, || format!("p{number} <- {text}"));
-        }
-        let index = usize::from(number);
-        self.trace.reading(at, number, &self.processes[index].clocks);
-        self.processes[index].handle(at, input);
-        self.drain(at, number);
-    }
-
-    /// Polls outputs one by one; the process may die or freeze behind each of them.
-    fn drain(&mut self, at: TrueTime, number: ProcessNumber) {
-        let index = usize::from(number);
-        let life = self.processes[index].life;
-        while let Some(act) = self.processes[index].poll(at) {
-            if !self.healed {
-                let faults = self.config.process_faults;
-                if self.dice.chance(Stream::Crash, "at_output", faults.kills_per_million_outputs) {
-                    self.die(at, number, None);
-                    return;
-                }
-                if self.dice.chance(Stream::Crash, "freeze_at_output", faults.freezes_per_million_outputs) {
-                    let longest = 3 * self.config.duration.as_millis() * MILLISECOND;
-                    let lasts = self.dice.between(Stream::Crash, "freeze", MILLISECOND, longest);
-                    self.trace.line(at, || format!("p{number} Freeze({lasts}) before it sends"));
-                    let process = &mut self.processes[index];
-                    process.frozen_until = process.frozen_until.max(at + lasts);
-                    self.heap.push(process.frozen_until, Event::Timer(number, life));
-                }
-            }
-            if self.processes[index].is_frozen(at) {
-                self.processes[index].late.push_back(act);
-                continue;
-            }
-            self.perform(at, number, act);
-            if !self.processes[index].lives(life) {
-                return;
-            }
-        }
-        if let Some(due) = self.processes[index].new_timer(at) {
-            self.heap.push(due, Event::Timer(number, life));
-        }
-    }
-
-    fn perform(&mut self, at: TrueTime, number: ProcessNumber, act: Act) {
-        match act {
-            Act::Request(decided_at, id, operation) => self.send(at, decided_at, number, id, operation),
-            Act::Survey(id) => {
-                let survey = self.survey();
-                let process = &self.processes[usize::from(number)];
-                let input = LeaseInput::Surveyed { request: id, survey: Some(survey) };
+            Order::Slew(by) => {
+                process.clocks.slew(at, by);
+                process.forget_timer();
+                process.look_at_gate(at, &mut self.watchers);
                 let life = process.life;
-                let takes = self.dice.between(Stream::Store, "survey", MILLISECOND, 200 * MILLISECOND);
-                self.heap.push(at + takes, Event::Reply(number, life, input));
+                self.set_timer(at, number, life);
             }
-            Act::Fence(epoch) => {
-                self.trace.line(at, || format!("p{number} acquired epoch {epoch}, writes its fence"));
-                // A late create can land after the lease object was deleted, and bring an old epoch
-                // back: the log says so, and the process stops (D-42).
-                if self.survey().highest_epoch >= epoch {
-                    self.die(at, number, Some(StopReason::LeaseTaken));
-                    return;
-                }
-                self.fences.push((epoch, self.config.duration.as_millis()));
-                self.watchers.show(at, &Seen::Fenced { process: number, epoch });
+            Order::BlackOut(lasts) => process.blacked_out_until = process.blacked_out_until.max(at + lasts),
+            Order::BrownOut(lasts) => process.browned_out_until = process.browned_out_until.max(at + lasts),
+            // They are told from their ends: until then the process is frozen.
+            Order::Suspend(lasts) if runs && !process.is_frozen(at) => {
+                let life = process.life;
+                self.heap.push(at + lasts, Event::PauseEnds(number, life, lasts, Pause::Suspension));
+                self.freeze(at, number, lasts);
             }
-            Act::GateOpen { epoch, until, nonce } => {
-                let known = Seen::RenewalKnown { process: number, nonce };
-                self.watchers.show(at, &known);
-                let process = &mut self.processes[usize::from(number)];
-                let until = process.clocks.when_instant(until);
-                self.trace
-                    .line(at, || format!("p{number} gate of epoch {epoch} open until {}", seconds(until)));
-                let seen = Seen::GateOpen { process: number, epoch, until };
-                self.watchers.show(at, &seen);
+            Order::UncountedPause(lasts, wall_counts) if runs && !process.is_frozen(at) => {
+                let pause = Pause::Uncounted { wall_counts };
+                let life = process.life;
+                self.heap.push(at + lasts, Event::PauseEnds(number, life, lasts, pause));
+                self.freeze(at, number, lasts);
             }
-            Act::GateDoubt(epoch) => {
-                let seen = Seen::GateOpen { process: number, epoch, until: at };
-                self.watchers.show(at, &seen);
+            Order::BecomeCopyOf(other) => self.copy(at, number, other),
+            Order::StepDown { precondition, old_connection } if runs => {
+                let request = self.step_down_request(number, precondition);
+                self.last_call = Some(request.clone());
+                self.call(at, number, old_connection, request);
             }
-            Act::Known { nonce } => self.watchers.show(at, &Seen::RenewalKnown { process: number, nonce }),
-            Act::Tell(telling) => self.trace.line(at, || format!("p{number} {telling}")),
-            Act::Die(reason) => self.die(at, number, Some(reason)),
+            Order::Describe { old_connection } if runs => {
+                self.call(at, number, old_connection, AdminRequest::Describe);
+            }
+            Order::Start
+            | Order::Kill
+            | Order::Terminate
+            | Order::Freeze(_)
+            | Order::Starve(_)
+            | Order::Suspend(_)
+            | Order::UncountedPause(..)
+            | Order::StepDown { .. }
+            | Order::Describe { .. } => {}
         }
     }
 
-    fn die(&mut self, at: TrueTime, number: ProcessNumber, reason: Option<StopReason>) {
-        self.trace.event(at, 300 + u64::from(number));
-        self.trace.line(at, || match reason {
-            Some(reason) => format!("p{number} stops: {reason}"),
-            None => format!("p{number} is killed"),
-        });
-        self.processes[usize::from(number)].die();
-        self.watchers.show(at, &Seen::Died { process: number, reason });
-        let pause = self.dice.between(Stream::Crash, "down", 100 * MILLISECOND, 5 * SECOND);
-        self.heap.push(at + pause, Event::Order(number, Order::Start));
+    fn freeze(&mut self, at: TrueTime, number: ProcessNumber, lasts: TrueTime) {
+        let process = &mut self.processes[usize::from(number)];
+        process.frozen_until = process.frozen_until.max(at + lasts);
+        self.heap.push(process.frozen_until, Event::Timer(number, process.life));
     }
 
-    fn send(
-        &mut self,
-        at: TrueTime,
-        decided_at: TrueTime,
-        number: ProcessNumber,
-        id: RequestId,
-        operation: LeaseOperation,
-    ) {
-        let index = usize::from(number);
-        let record = match &operation {
-            LeaseOperation::Read => None,
-            LeaseOperation::Create { body } | LeaseOperation::Update { body, .. } => {
-                Some(LeaseRecord::decode(body, &Name::new(NODE)).expect("the core writes whole leases"))
+    fn pause_ends(&mut self, at: TrueTime, number: ProcessNumber, lasted: TrueTime, pause: Pause) {
+        let process = &mut self.processes[usize::from(number)];
+        match pause {
+            Pause::Suspension => process.clocks.suspended(at, lasted),
+            Pause::Uncounted { wall_counts } => process.clocks.uncounted_pause(at, lasted, wall_counts),
+        }
+        process.forget_timer();
+        process.look_at_gate(at, &mut self.watchers);
+        let life = process.life;
+        // Whoever looks at the gate finds the jump and tells `node`.
+        self.tell(at, number, Input::Tick);
+        self.set_timer(at, number, life);
+    }
+
+    fn copy(&mut self, at: TrueTime, number: ProcessNumber, other: ProcessNumber) {
+        if number == other || !self.processes[usize::from(other)].is_running() {
+            return;
+        }
+        if self.processes[usize::from(number)].is_running() {
+            self.watchers.show(at, &Seen::Died { process: number, reason: None });
+        }
+        let entropy = self.dice.seed(Stream::Jitter(number), "entropy");
+        let (first, second) = self.processes.split_at_mut(usize::from(number.max(other)));
+        let (copy, original) = if number < other {
+            (&mut first[usize::from(number)], &second[0])
+        } else {
+            (&mut second[0], &first[usize::from(other)])
+        };
+        copy.become_copy_of(original, entropy);
+        copy.look_at_gate(at, &mut self.watchers);
+        let life = copy.life;
+        self.set_timer(at, number, life);
+        self.plane_goes_on(at, number);
+    }
+
+    fn step_down_request(&self, number: ProcessNumber, precondition: Precondition) -> AdminRequest {
+        let epoch = self.processes[usize::from(number)].epoch.unwrap_or(Epoch(1));
+        let (node, epoch) = match precondition {
+            Precondition::Right => (NODE, epoch),
+            Precondition::OtherNode => ("other", epoch),
+            Precondition::StaleEpoch => (NODE, Epoch(epoch.0.saturating_sub(1))),
+            Precondition::LaterEpoch => (NODE, Epoch(epoch.0 + 1)),
+            Precondition::Epoch(epoch) => (NODE, epoch),
+            Precondition::Repeated => {
+                return self
+                    .last_call
+                    .clone()
+                    .unwrap_or(AdminRequest::StepDown { node_id: Name::new(NODE), epoch });
             }
         };
-        let fate = self.fate(at, number, &operation, record.as_ref());
-        self.trace.mix(id.0);
-        self.trace.line(at, || describe_request(number, id, record.as_ref(), fate));
-        self.trace.message(at, number, fate, || describe_request(number, id, record.as_ref(), fate));
-        self.processes[index].sent(at, decided_at, record.as_ref(), &mut self.watchers);
-        let life = self.processes[index].life;
-        if let Some((after, input)) = fate.heard.early(id, &operation) {
-            self.heap.push(at + after, Event::Reply(number, life, input));
-        }
-        for (after, heard) in fate.landings() {
-            let (operation, record) = (operation.clone(), record.clone());
-            let request = Request { process: number, life, id, operation, record, heard };
-            self.heap.push(at + after, Event::Lands(Box::new(request)));
-        }
+        AdminRequest::StepDown { node_id: Name::new(node), epoch }
     }
 
-    fn fate(
-        &mut self,
-        at: TrueTime,
-        number: ProcessNumber,
-        operation: &LeaseOperation,
-        record: Option<&LeaseRecord>,
-    ) -> Fate {
-        let sent = Sent { process: number, at, operation, record };
-        if let Some(fate) = self.intercept.as_mut().and_then(|it| it(sent)) {
-            return fate;
-        }
-        let blacked_out = self.processes[usize::from(number)].blacked_out_until > at;
-        let sky = if blacked_out { Sky::BlackOut } else { Sky::Clear };
-        weather::fate(&mut self.dice, &self.faults, sky)
-    }
-
-    fn lands(&mut self, at: TrueTime, request: Request) {
-        let operation = match request.operation {
-            LeaseOperation::Read => Operation::Read,
-            LeaseOperation::Create { body } => Operation::Create(body),
-            LeaseOperation::Update { expected, body } => Operation::Update { expected, body },
-        };
-        let answer = self.store.apply(at, &self.lease_key, operation);
-        self.trace.event(at, 400 + u64::from(request.process));
-        if let (Some(record), StoreAnswer::Write(WriteOutcome::Done { .. })) = (&request.record, &answer) {
-            self.trace.line(at, || format!("store: {}", describe_record(record)));
-            let seen = Seen::LeaseLanded { process: request.process, record };
-            self.watchers.show(at, &seen);
-        }
-        if let Heard::Answer { after } = request.heard {
-            let input = match answer {
-                StoreAnswer::Write(outcome) => LeaseInput::Written { request: request.id, outcome },
-                StoreAnswer::Read(outcome) => LeaseInput::Read { request: request.id, outcome },
-                StoreAnswer::Listing(_) => unreachable!("the lease is never listed"),
-            };
-            self.heap.push(at + after, Event::Reply(request.process, request.life, input));
-        }
-    }
-
-    fn survey(&self) -> Survey {
-        Survey {
-            anything: !self.fences.is_empty(),
-            highest_epoch: self.fences.iter().map(|fence| fence.0).max().unwrap_or_default(),
-            fence_duration_ms: self.fences.last().map(|fence| fence.1),
-            newest_manifest: dexzd_core::ids::Position(0),
-        }
-    }
-
-    fn probe_stamp_ms(&mut self, at: TrueTime) -> Option<u64> {
-        let key = Name::new("node/probe");
-        self.store.lose(&key);
-        let body = Blob::from(b"probe".as_slice());
-        self.store.apply(at, &key, Operation::Create(body));
-        match self.store.apply(at, &key, Operation::Read) {
-            StoreAnswer::Read(ReadOutcome::Found { stamp_ms, .. }) => stamp_ms,
-            StoreAnswer::Read(_) | StoreAnswer::Write(_) | StoreAnswer::Listing(_) => None,
-        }
+    fn call(&mut self, at: TrueTime, number: ProcessNumber, old_connection: bool, request: AdminRequest) {
+        let process = &mut self.processes[usize::from(number)];
+        let call = process.call();
+        let period = process.period;
+        let opened_in = if old_connection { Period(period.0.saturating_sub(1)) } else { period };
+        self.tell(at, number, Input::Admin { call, opened_in, request });
     }
 }
 
@@ -622,64 +622,4 @@ impl LeaseWorld {
 #[must_use]
 pub fn duration(seconds: u64) -> LeaseDuration {
     LeaseDuration::from_millis(seconds * 1_000).expect("3 s to 1 h")
-}
-
-fn seconds(at: TrueTime) -> String {
-    format!("{}.{:06}", at / SECOND, at % SECOND)
-}
-
-fn describe_record(record: &LeaseRecord) -> String {
-    let state = match record.state {
-        LeaseState::Held => "held",
-        LeaseState::Free => "free",
-    };
-    format!("lease {state}, epoch {}, nonce {}", record.epoch, record.nonce.counter)
-}
-
-fn describe_request(
-    number: ProcessNumber,
-    id: RequestId,
-    record: Option<&LeaseRecord>,
-    fate: Fate,
-) -> String {
-    let what = record.map_or_else(|| "read".to_owned(), describe_record);
-    match fate {
-        Fate { lands_after: Some(_), again_after: None, heard: Heard::Answer { .. } } => {
-            format!("p{number} -> r{id} {what}")
-        }
-        Fate { lands_after, again_after, heard } => {
-            let lands = lands_after.map_or_else(
-                || "never lands".to_owned(),
-                |after| format!("lands {} s later", seconds(after)),
-            );
-            let again = again_after
-                .map_or_else(String::new, |after| format!(" and {} s later again", seconds(after)));
-            format!("p{number} -> r{id} {what}; {lands}{again}, the caller hears {heard:?}")
-        }
-    }
-}
-
-fn describe_input(input: &LeaseInput) -> String {
-    match input {
-        LeaseInput::Written { request, outcome } => match outcome {
-            WriteOutcome::Done { .. } => format!("r{request} done"),
-            WriteOutcome::Refused
-            | WriteOutcome::Transient { .. }
-            | WriteOutcome::Permanent
-            | WriteOutcome::LocalFailure
-            | WriteOutcome::LockReplaced => format!("r{request} {outcome:?}"),
-        },
-        LeaseInput::Read { request, outcome } => match outcome {
-            ReadOutcome::Found { body, .. } => match LeaseRecord::decode(body, &Name::new(NODE)) {
-                Ok(record) => format!("r{request} shows {}", describe_record(&record)),
-                Err(reason) => format!("r{request} shows {reason:?}"),
-            },
-            ReadOutcome::Missing
-            | ReadOutcome::Transient { .. }
-            | ReadOutcome::Permanent
-            | ReadOutcome::LocalFailure => format!("r{request} {outcome:?}"),
-        },
-        LeaseInput::Surveyed { survey, .. } => format!("survey {survey:?}"),
-        LeaseInput::Tick => "tick".to_owned(),
-    }
 }

@@ -1,106 +1,29 @@
-//! One process of a lease world: the lease machines one after the other, its clocks and its gate.
+//! One process of a lease world: the control plane of the core, its clocks, its gate, and what a freeze
+//! keeps from happening.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::time::Duration;
 
-use dexzd_core::gate::{Gate, GateOrder, GateView, WallOffset};
-use dexzd_core::ids::{Epoch, Name, ProcessId, RequestId};
-use dexzd_core::lease::{
-    Candidate, CandidateConfig, CandidateEvent, CandidateOutput, Holder, HolderEvent, HolderOutput,
-    LeaseInput, LeaseOperation, LeaseRecord, LeaseState, Look, Pen, Release, ReleaseOutcome, ReleaseOutput,
-};
+use dexzd_core::gate::{Gate, GateOrder, GateView};
+use dexzd_core::ids::{CallId, Epoch, Name, ProcessId};
+use dexzd_core::lease::{CandidateConfig, Look};
+use dexzd_core::node::{Input, Node, NodeConfig, Output, Period, Role};
 use dexzd_core::rng::Rng;
-use dexzd_core::stop::StopReason;
-use dexzd_core::time::Instant;
 
+use super::plane::Plane;
 use super::{LeaseConfig, NODE};
 use crate::TrueTime;
 use crate::clock::Clocks;
 use crate::dice::{Dice, Stream};
 use crate::watch::{ProcessNumber, Seen, Watchers};
 
-/// `standby.stepDownHoldOff` (HA-44).
-const HOLD_OFF: Duration = Duration::from_secs(5);
-/// A release is tried for so long (D-37).
-const RELEASE_LIMIT: Duration = Duration::from_secs(10);
-
-/// What a process is, from outside.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
-    /// It does not run.
-    Down,
-    /// It waits for the lease.
-    Candidate,
-    /// It holds the lease, and serves if that was confirmed.
-    Holder {
-        /// Its epoch.
-        epoch: Epoch,
-        /// Whether its gate was opened.
-        serves: bool,
-    },
-    /// It gives the lease back.
-    Releasing,
-    /// It does not compete for a while.
-    HoldOff,
-}
-
-/// What a process wants done, one at a time.
-#[derive(Clone, Debug)]
-pub(super) enum Act {
-    /// Decided at this moment, which may be long before it is sent.
-    Request(TrueTime, RequestId, LeaseOperation),
-    Survey(RequestId),
-    /// The lease is acquired: the fence lands at once in this world.
-    Fence(Epoch),
-    GateOpen {
-        epoch: Epoch,
-        until: Instant,
-        nonce: u64,
-    },
-    GateDoubt(Epoch),
-    Known {
-        nonce: u64,
-    },
-    Tell(Telling),
-    Die(StopReason),
-}
-
-/// What a machine says to people.
-#[derive(Clone, Debug)]
-pub(super) enum Telling {
-    Candidate(CandidateEvent),
-    Holder(HolderEvent),
-    Released(ReleaseOutcome),
-}
-
-impl fmt::Display for Telling {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Candidate(event) => write!(formatter, "{event:?}"),
-            Self::Holder(event) => write!(formatter, "{event:?}"),
-            Self::Released(outcome) => write!(formatter, "release ended: {outcome:?}"),
-        }
-    }
-}
-
+/// What a process wants done. It may be done long after it was decided.
 #[derive(Debug)]
-enum Machine {
-    Down,
-    Candidate(Box<Candidate>),
-    Holder(Box<Holding>),
-    Release(Box<Release>),
-    HoldOff { pen: Option<Pen>, until: Instant },
-}
-
-#[derive(Debug)]
-struct Holding {
-    holder: Holder,
-    epoch: Epoch,
-    gate: Gate,
-    valid: GateOrder,
-    confirmed: bool,
-    known_nonce: u64,
+pub(super) struct Decided {
+    /// Its holder clock then, in microseconds.
+    pub(super) instant_us: u64,
+    /// What the process was then.
+    pub(super) role: Role,
+    pub(super) output: Output,
 }
 
 #[derive(Debug)]
@@ -110,33 +33,55 @@ pub(super) struct Process {
     /// Raised by every death: what was meant for an earlier life is dropped.
     pub(super) life: u32,
     pub(super) frozen_until: TrueTime,
+    pub(super) starved_until: TrueTime,
     pub(super) blacked_out_until: TrueTime,
-    /// Replies that came while it was frozen.
-    pub(super) queue: VecDeque<LeaseInput>,
+    pub(super) browned_out_until: TrueTime,
+    /// What came while it was frozen.
+    pub(super) queue: VecDeque<Input>,
     /// Outputs that a freeze kept from being sent.
-    pub(super) late: VecDeque<Act>,
-    machine: Machine,
+    pub(super) late: VecDeque<Decided>,
+    pub(super) plane: Plane,
+    pub(super) gate: Gate,
+    /// Whose gate that is.
+    pub(super) epoch: Option<Epoch>,
+    pub(super) node: Option<Box<Node>>,
+    /// The period of its present role (D-16).
+    pub(super) period: Period,
+    next_call: u64,
+    pub(super) released: Option<Epoch>,
+    /// The last nonce of its own that it knew to stand in the lease.
+    known_nonce: u64,
     entropy: Rng,
     timer_at: Option<TrueTime>,
-    config: CandidateConfig,
-    released: Option<Epoch>,
+    config: Option<NodeConfig>,
+    /// Everything it was ever told in this life, where copies may be made of it.
+    told: Option<Vec<(Look, Input)>>,
 }
 
 impl Process {
-    pub(super) fn new(number: ProcessNumber, clocks: Clocks) -> Self {
+    pub(super) fn new(number: ProcessNumber, clocks: Clocks, may_be_copied: bool) -> Self {
         Self {
             number,
             clocks,
             life: 0,
             frozen_until: 0,
+            starved_until: 0,
             blacked_out_until: 0,
+            browned_out_until: 0,
             queue: VecDeque::new(),
             late: VecDeque::new(),
-            machine: Machine::Down,
+            plane: Plane::default(),
+            gate: Gate::default(),
+            epoch: None,
+            node: None,
+            period: Period::default(),
+            next_call: 0,
+            released: None,
+            known_nonce: 0,
             entropy: Rng::new(0),
             timer_at: None,
-            config: CandidateConfig::default(),
-            released: None,
+            config: None,
+            told: may_be_copied.then(Vec::new),
         }
     }
 
@@ -148,112 +93,130 @@ impl Process {
         let own = u128::from(self.life) << 8 | u128::from(self.number + 1);
         let process_id = ProcessId((u128::from(high) << 64 | u128::from(low)) ^ own);
         self.entropy = Rng::new(dice.seed(stream, "entropy"));
-        self.config = CandidateConfig { probe_stamp_ms, ..CandidateConfig::default() };
-        let pen = Pen::new(Name::new(NODE), process_id, config.duration);
-        self.become_candidate(pen);
+        let node = NodeConfig {
+            node_id: Name::new(NODE),
+            process_id,
+            lease_duration: config.duration,
+            candidate: CandidateConfig {
+                probe_stamp_ms,
+                fail_if_held: config.fail_if_held,
+                ..CandidateConfig::default()
+            },
+            standby: config.standby[usize::from(self.number)],
+            attempt_drain_timeout: std::time::Duration::from_micros(config.drain_timeout),
+            seed: dice.seed(stream, "node"),
+        };
+        self.node = Some(Box::new(Node::new(node.clone())));
+        self.config = Some(node);
+        if let Some(told) = &mut self.told {
+            told.clear();
+        }
     }
 
     pub(super) fn die(&mut self) {
         self.life += 1;
-        self.machine = Machine::Down;
+        self.node = None;
+        self.epoch = None;
+        self.gate = Gate::default();
+        self.period = Period::default();
+        self.known_nonce = 0;
+        self.released = None;
         self.queue.clear();
         self.late.clear();
         self.frozen_until = 0;
+        self.starved_until = 0;
         self.timer_at = None;
+        self.plane = Plane::of_disk(self.plane.has_disk);
+    }
+
+    /// Goes on as a copy of another process: its identity, its generator, its memory, its clocks. Only what
+    /// the operating system draws from now on differs. Nothing that the other has sent is answered here.
+    pub(super) fn become_copy_of(&mut self, other: &Self, entropy: u64) {
+        self.die();
+        let (Some(config), Some(told)) = (&other.config, &other.told) else {
+            return;
+        };
+        let mut node = Node::new(config.clone());
+        while node.poll_output().is_some() {}
+        for (look, input) in told {
+            node.handle(*look, input.clone());
+            while node.poll_output().is_some() {}
+        }
+        self.node = Some(Box::new(node));
+        self.config = Some(config.clone());
+        self.told = Some(told.clone());
+        self.clocks = other.clocks;
+        self.gate = other.gate.clone();
+        self.epoch = other.epoch;
+        self.period = other.period;
+        self.known_nonce = other.known_nonce;
+        self.released = other.released;
+        self.plane = other.plane.clone();
+        self.entropy = Rng::new(entropy);
     }
 
     pub(super) fn lives(&self, life: u32) -> bool {
         self.life == life && self.is_running()
     }
 
-    pub(super) fn is_running(&self) -> bool {
-        !matches!(self.machine, Machine::Down)
+    pub(super) const fn is_running(&self) -> bool {
+        self.node.is_some()
     }
 
-    pub(super) fn is_frozen(&self, at: TrueTime) -> bool {
+    pub(super) const fn is_frozen(&self, at: TrueTime) -> bool {
         self.frozen_until > at
     }
 
-    pub(super) fn role(&self) -> Role {
-        match &self.machine {
-            Machine::Down => Role::Down,
-            Machine::Candidate(_) => Role::Candidate,
-            Machine::Holder(holding) => Role::Holder { epoch: holding.epoch, serves: holding.confirmed },
-            Machine::Release(_) => Role::Releasing,
-            Machine::HoldOff { .. } => Role::HoldOff,
+    pub(super) fn role(&self) -> Option<Role> {
+        self.node.as_ref().map(|node| node.role())
+    }
+
+    pub(super) fn standby_is_hot(&self) -> bool {
+        self.config.as_ref().is_some_and(|config| config.standby.is_hot())
+    }
+
+    pub(super) fn call(&mut self) -> CallId {
+        self.next_call += 1;
+        CallId(self.next_call)
+    }
+
+    pub(super) fn handle(&mut self, at: TrueTime, input: Input, watchers: &mut Watchers) {
+        let look = Look { now: self.clocks.now(at), entropy: self.entropy.next_u64() };
+        let Some(node) = &mut self.node else {
+            return;
+        };
+        if let Some(told) = &mut self.told {
+            told.push((look, input.clone()));
+        }
+        node.handle(look, input);
+        if let Some(tenure) = node.tenure()
+            && tenure.record.nonce.counter != self.known_nonce
+        {
+            self.known_nonce = tenure.record.nonce.counter;
+            watchers.show(at, &Seen::RenewalKnown { process: self.number, nonce: self.known_nonce });
         }
     }
 
-    pub(super) fn handle(&mut self, at: TrueTime, input: LeaseInput) {
-        let look = self.look(at);
-        match &mut self.machine {
-            Machine::Down => {}
-            Machine::Candidate(candidate) => candidate.handle(look, input),
-            Machine::Holder(holding) => holding.holder.handle(look, input),
-            Machine::Release(release) => release.handle(look, input),
-            Machine::HoldOff { pen, until } => {
-                if look.now.instant >= *until {
-                    let pen = pen.take().expect("a hold-off ends once");
-                    self.become_candidate(pen);
-                }
-            }
-        }
-    }
-
-    /// A step down, if there is something to step down from.
-    pub(super) fn release(&mut self, at: TrueTime, watchers: &mut Watchers) {
-        let look = self.look(at);
-        match std::mem::replace(&mut self.machine, Machine::Down) {
-            Machine::Holder(holding) => {
-                let epoch = holding.epoch;
-                watchers.show(at, &Seen::GateShut { process: self.number, epoch });
-                let release = holding.holder.release(look, RELEASE_LIMIT);
-                self.machine = Machine::Release(Box::new(release));
-            }
-            other @ (Machine::Down
-            | Machine::Candidate(_)
-            | Machine::Release(_)
-            | Machine::HoldOff { .. }) => self.machine = other,
-        }
-    }
-
-    pub(super) fn poll(&mut self, at: TrueTime) -> Option<Act> {
-        match &mut self.machine {
-            Machine::Down | Machine::HoldOff { .. } => None,
-            Machine::Candidate(candidate) => {
-                // What stands in the lease is news for followers only.
-                let mut output = candidate.poll_output()?;
-                while matches!(output, CandidateOutput::Seen(_)) {
-                    output = candidate.poll_output()?;
-                }
-                Some(self.candidate_act(at, output))
-            }
-            Machine::Holder(holding) => {
-                let output = holding.holder.poll_output()?;
-                Some(holding.act(at, output))
-            }
-            Machine::Release(release) => {
-                let output = release.poll_output()?;
-                Some(self.release_act(at, output))
-            }
-        }
+    pub(super) fn poll(&mut self, at: TrueTime) -> Option<Decided> {
+        let node = self.node.as_mut()?;
+        let output = node.poll_output()?;
+        Some(Decided { instant_us: self.clocks.instant.read(at), role: node.role(), output })
     }
 
     /// When the process wants to be called, if that is news.
     pub(super) fn new_timer(&mut self, at: TrueTime) -> Option<TrueTime> {
-        let due = match &self.machine {
-            Machine::Down => None,
-            Machine::Candidate(candidate) => candidate.poll_timeout(),
-            Machine::Holder(holding) => holding.holder.poll_timeout(),
-            Machine::Release(release) => release.poll_timeout(),
-            Machine::HoldOff { until, .. } => Some((*until, dexzd_core::lease::LeaseTimer::Takeover)),
-        };
+        let due = self.node.as_ref().and_then(|node| node.poll_timeout());
         let due = due.map(|(instant, _)| self.clocks.when_instant(instant).max(at));
         if due == self.timer_at {
             return None;
         }
         self.timer_at = due;
         due
+    }
+
+    /// Clocks changed: the timer rings at another time.
+    pub(super) fn forget_timer(&mut self) {
+        self.timer_at = None;
     }
 
     /// Whether the timer that was set rings now.
@@ -265,138 +228,65 @@ impl Process {
         rings
     }
 
-    /// Shows what a request means: a renewal, or the end of an epoch.
-    pub(super) fn sent(
-        &mut self,
-        at: TrueTime,
-        decided_at: TrueTime,
-        record: Option<&LeaseRecord>,
-        watchers: &mut Watchers,
-    ) {
-        let Some(record) = record else {
+    // --- the gate ---
+
+    pub(super) fn order_gate(&mut self, at: TrueTime, order: GateOrder, watchers: &mut Watchers) {
+        let Some(epoch) = self.epoch else {
             return;
         };
-        let (process, epoch) = (self.number, record.epoch);
-        match (&self.machine, record.state) {
-            (Machine::Holder(_), LeaseState::Held) => {
-                let seen = Seen::RenewalSent {
-                    process,
-                    epoch,
-                    nonce: record.nonce.counter,
-                    instant_us: self.clocks.instant.read(decided_at),
-                };
-                watchers.show(at, &seen);
+        self.gate.order(order);
+        let process = self.number;
+        if matches!(order, GateOrder::Open { .. })
+            && self.node.as_ref().is_none_or(|it| it.tenure().is_none())
+        {
+            // The tenure ended in the same breath: the order to close comes next.
+            return;
+        }
+        match (order, self.gate.look(self.clocks.now(at))) {
+            (GateOrder::Open { until, .. }, GateView::Open) => {
+                let until = self.clocks.when_instant(until);
+                watchers.show(at, &Seen::GateOpen { process, epoch, until });
             }
-            (_, LeaseState::Free) if self.released != Some(epoch) => {
-                self.released = Some(epoch);
-                watchers.show(at, &Seen::ReleaseSent { process, epoch });
+            (GateOrder::Close, _) => watchers.show(at, &Seen::GateShut { process, epoch }),
+            (GateOrder::Open { .. } | GateOrder::Doubt, _) => {
+                watchers.show(at, &Seen::GateOpen { process, epoch, until: at });
             }
-            _ => {}
         }
     }
 
-    /// A step of the wall clock: whoever looks at the gate from now on may find it in doubt.
-    pub(super) fn wall_stepped(&mut self, at: TrueTime) -> Option<Act> {
+    /// A clock changed: whoever looks at the gate from now on may find another end, or doubt.
+    pub(super) fn look_at_gate(&mut self, at: TrueTime, watchers: &mut Watchers) {
         let now = self.clocks.now(at);
-        let Machine::Holder(holding) = &mut self.machine else {
-            return None;
+        let (Some(epoch), Some(node)) = (self.epoch, &self.node) else {
+            return;
         };
-        (holding.confirmed && holding.gate.look(now) == GateView::Doubt)
-            .then_some(Act::GateDoubt(holding.epoch))
-    }
-
-    fn look(&mut self, at: TrueTime) -> Look {
-        Look { now: self.clocks.now(at), entropy: self.entropy.next_u64() }
-    }
-
-    fn become_candidate(&mut self, pen: Pen) {
-        let rng = Rng::new(self.entropy.next_u64());
-        let candidate = Candidate::new(pen, self.config, rng);
-        self.machine = Machine::Candidate(Box::new(candidate));
-    }
-
-    fn candidate_act(&mut self, at: TrueTime, output: CandidateOutput) -> Act {
-        match output {
-            CandidateOutput::Request { request, operation } => Act::Request(at, request, operation),
-            CandidateOutput::Survey { request } => Act::Survey(request),
-            CandidateOutput::Event(event) => Act::Tell(Telling::Candidate(event)),
-            CandidateOutput::Failed(reason) => Act::Die(reason),
-            CandidateOutput::Stopped => unreachable!("nobody asks a candidate to stop here"),
-            CandidateOutput::Seen(_) => unreachable!("skipped"),
-            CandidateOutput::RetakeFailed(_) => unreachable!("nobody holds a candidate off here"),
-            CandidateOutput::Acquired(tenure) => {
-                let look = self.look(at);
-                let rng = Rng::new(self.entropy.next_u64());
-                let epoch = tenure.record.epoch;
-                let known_nonce = tenure.record.nonce.counter;
-                let Machine::Candidate(candidate) = std::mem::replace(&mut self.machine, Machine::Down)
-                else {
-                    unreachable!("a candidate gave this output")
-                };
-                let valid = GateOrder::Open { until: tenure.ends_at(), offset: WallOffset::at(look.now) };
-                let mut holder = Holder::new(candidate.into_pen(), tenure, rng, look);
-                holder.confirm(look);
-                self.machine = Machine::Holder(Box::new(Holding {
-                    holder,
-                    epoch,
-                    gate: Gate::default(),
-                    valid,
-                    confirmed: false,
-                    known_nonce,
-                }));
-                Act::Fence(epoch)
-            }
-        }
-    }
-
-    fn release_act(&mut self, at: TrueTime, output: ReleaseOutput) -> Act {
-        match output {
-            ReleaseOutput::Request { request, operation } => Act::Request(at, request, operation),
-            ReleaseOutput::Ended(outcome) => {
-                let until = self.look(at).now.instant.saturating_add(HOLD_OFF);
-                let Machine::Release(release) = std::mem::replace(&mut self.machine, Machine::Down) else {
-                    unreachable!("a release gave this output")
-                };
-                self.machine = Machine::HoldOff { pen: Some(release.into_pen()), until };
-                Act::Tell(Telling::Released(outcome))
-            }
-        }
-    }
-}
-
-impl Holding {
-    fn act(&mut self, at: TrueTime, output: HolderOutput) -> Act {
-        match output {
-            HolderOutput::Request { request, operation } => Act::Request(at, request, operation),
-            HolderOutput::Valid { until, offset } => {
-                self.valid = GateOrder::Open { until, offset };
-                self.known_nonce = self.holder.tenure().record.nonce.counter;
-                if self.confirmed {
-                    self.gate.order(self.valid);
-                    self.opened(until)
-                } else {
-                    Act::Known { nonce: self.known_nonce }
+        let process = self.number;
+        match self.gate.look(now) {
+            GateView::Shut => {}
+            GateView::Doubt => watchers.show(at, &Seen::GateOpen { process, epoch, until: at }),
+            GateView::Open => {
+                if let Some(tenure) = node.tenure() {
+                    let until = self.clocks.when_instant(tenure.ends_at());
+                    watchers.show(at, &Seen::GateOpen { process, epoch, until });
                 }
             }
-            HolderOutput::Doubt => {
-                self.gate.order(GateOrder::Doubt);
-                Act::GateDoubt(self.epoch)
-            }
-            HolderOutput::Confirmed => {
-                self.confirmed = true;
-                self.gate.order(self.valid);
-                let GateOrder::Open { until, .. } = self.valid else {
-                    unreachable!("only openings are kept")
-                };
-                self.opened(until)
-            }
-            HolderOutput::TrimmedBelow(_) => unreachable!("nobody trims here"),
-            HolderOutput::Event(event) => Act::Tell(Telling::Holder(event)),
-            HolderOutput::Lost(reason) => Act::Die(reason),
         }
     }
 
-    fn opened(&self, until: Instant) -> Act {
-        Act::GateOpen { epoch: self.epoch, until, nonce: self.known_nonce }
+    /// What a prober sees: the node's own words, at this moment.
+    pub(super) fn probed(&mut self, at: TrueTime, watchers: &mut Watchers) {
+        let Some(node) = &self.node else {
+            return;
+        };
+        let now = self.clocks.now(at).instant;
+        let (health, gauges) = (node.health(now), node.standby_gauges(now));
+        let seen = Seen::HealthLook {
+            process: self.number,
+            is_hot_mode: self.standby_is_hot(),
+            health,
+            gauges,
+            instant_us: now.as_micros(),
+        };
+        watchers.show(at, &seen);
     }
 }

@@ -91,6 +91,11 @@ impl Watcher for ReleasedIsOver {
                     self.fenced.insert(entry.origin.epoch);
                 }
             }
+            Seen::Fenced { epoch, .. } => {
+                self.fenced.insert(*epoch);
+            }
+            // Until its holder has read the log, an epoch that is over may be renewed (D-55).
+            Seen::RenewalSent { .. } if self.lease_was_lost => {}
             Seen::LeaseLanded { record, .. } => {
                 self.holders.entry(record.epoch).or_default().insert(record.holder);
             }

@@ -1,12 +1,14 @@
 //! Invariant 10: a renewal starts when a third of the period has passed since the sending of the last
 //! write known to have landed, and not before. Together with HA-36's exact count this bounds the traffic.
 //!
-//! Exempt: the confirmation after the fence (D-42) and renewals in doubt (D-1). Not checked: reads.
+//! Exempt: the confirmation after the fence (D-42), the raising of an epoch (D-55) and renewals in doubt
+//! (D-1). Not checked: reads.
 
 use std::collections::BTreeMap;
 
 use dexzd_core::ids::Epoch;
 use dexzd_core::lease::LeaseDuration;
+use dexzd_core::node::Role;
 use dexzd_core::time::micros;
 use dexzd_io_sim::TrueTime;
 use dexzd_io_sim::watch::{ProcessNumber, Seen, Watcher};
@@ -24,6 +26,9 @@ struct Holder {
     sent: BTreeMap<u64, u64>,
     base_us: Option<u64>,
     in_doubt: bool,
+    /// A confirmation is wanted, until the first write sent for it, or a later one, is known.
+    in_proof: bool,
+    proof_nonce: Option<u64>,
 }
 
 impl LeaseTraffic {
@@ -39,7 +44,7 @@ impl Watcher for LeaseTraffic {
         "invariant 10 (lease traffic)"
     }
 
-    fn observe(&mut self, at: TrueTime, seen: &Seen<'_>) -> Result<(), String> {
+    fn observe(&mut self, _at: TrueTime, seen: &Seen<'_>) -> Result<(), String> {
         match seen {
             Seen::RenewalSent { process, epoch, nonce, instant_us } => {
                 let holder = self.holders.entry(*process).or_default();
@@ -47,8 +52,12 @@ impl Watcher for LeaseTraffic {
                     *holder = Holder { epoch: *epoch, ..Holder::default() };
                 }
                 holder.sent.insert(*nonce, *instant_us);
+                if holder.in_proof {
+                    holder.proof_nonce.get_or_insert(*nonce);
+                }
                 if let Some(base_us) = holder.base_us
                     && !holder.in_doubt
+                    && !holder.in_proof
                     && *instant_us < base_us + self.third_us
                 {
                     return Err(format!(
@@ -62,11 +71,21 @@ impl Watcher for LeaseTraffic {
                     && let Some(sent) = holder.sent.get(nonce)
                 {
                     holder.base_us = Some(*sent);
+                    if holder.proof_nonce.is_some_and(|wanted| *nonce >= wanted) {
+                        (holder.in_proof, holder.proof_nonce) = (false, None);
+                    }
                 }
             }
-            Seen::GateOpen { process, until, .. } => {
+            Seen::Doubt { process, began } => {
                 if let Some(holder) = self.holders.get_mut(process) {
-                    holder.in_doubt = *until <= at;
+                    holder.in_doubt = *began;
+                }
+            }
+            Seen::RoleChanged { process, role, .. } => {
+                if let Some(holder) = self.holders.get_mut(process)
+                    && matches!(role, Role::Confirming | Role::Raising)
+                {
+                    holder.in_proof = true;
                 }
             }
             Seen::Died { process, .. } => {
@@ -81,9 +100,10 @@ impl Watcher for LeaseTraffic {
 #[cfg(test)]
 mod tests {
     use super::LeaseTraffic;
-    use crate::invariants::made_up::{open, tell};
+    use crate::invariants::made_up::tell;
     use dexzd_core::ids::Epoch;
     use dexzd_core::lease::LeaseDuration;
+    use dexzd_core::node::Role;
     use dexzd_io_sim::watch::Seen;
 
     fn sent(nonce: u64, instant_us: u64) -> Seen<'static> {
@@ -115,8 +135,20 @@ mod tests {
     }
 
     #[test]
+    fn a_confirmation_renews_at_once_until_it_is_known() {
+        let role =
+            Seen::RoleChanged { process: 0, role: Role::Confirming, epoch: Some(Epoch(1)), instant_us: 0 };
+        let story =
+            [(0, sent(1, 0)), (1, known(1)), (2, role), (2, sent(2, 2)), (3, sent(3, 90)), (4, known(3))];
+        assert_eq!(tell(watcher(), &story), Ok(()));
+        let again: Vec<_> = story.into_iter().chain([(5, sent(4, 3_000_000))]).collect();
+        assert!(tell(watcher(), &again).is_err(), "once it is known the rhythm counts again");
+    }
+
+    #[test]
     fn a_doubt_renews_at_once() {
-        let story = [(0, sent(1, 0)), (1, known(1)), (2, open(0, 1, 2)), (2, sent(2, 2))];
+        let doubt = Seen::Doubt { process: 0, began: true };
+        let story = [(0, sent(1, 0)), (1, known(1)), (2, doubt), (2, sent(2, 2))];
         assert_eq!(tell(watcher(), &story), Ok(()));
     }
 }
