@@ -161,7 +161,7 @@ fn ha_060_a_lease_that_a_hot_one_takes_meanwhile_is_not_written() {
 
 /// HA-60: the delay of the one that is not hot leaves the hot one a second of store calls.
 #[test]
-fn ha_060_the_hot_one_of_two_wins_as_long_as_its_calls_take_under_a_second() {
+fn ha_060_review_12_6_the_hot_one_of_two_wins_as_long_as_its_calls_take_under_a_second() {
     let released_at = 1_000;
     for latency_ms in [20_u64, 200, 480] {
         let mut quick = hot(store_with(&held_by(OTHER, 7, 1)));

@@ -197,7 +197,7 @@ fn d_002_b_the_stores_clock_proves_an_expiry_once_at_the_start() {
 }
 
 #[test]
-fn d_002_b_is_not_for_the_second_version_seen() {
+fn d_002_review_12_10_b_is_not_for_the_second_version_seen() {
     let mut store = store_with(&held_by(OTHER, 7, 1));
     store.stamp_ms = Some(1_000_000);
     let config = CandidateConfig { probe_stamp_ms: Some(1_072_000), ..CandidateConfig::default() };
@@ -271,7 +271,7 @@ fn d_049_a_missing_lease_beside_nothing_is_created_with_epoch_1() {
 
 /// Lesson D2: the lease object was deleted by hand; epochs never repeat.
 #[test]
-fn lesson_d2_a_missing_lease_beside_a_log_is_waited_for_and_starts_above_it() {
+fn lesson_d2_review_11_2_a_missing_lease_beside_a_log_is_waited_for_and_starts_above_it() {
     let mut candidate = candidate(CandidateConfig::default(), Store::default());
     candidate.until_ms(0);
     candidate.serve_next();

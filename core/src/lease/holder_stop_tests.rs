@@ -54,7 +54,7 @@ fn d_008_an_unknown_nonce_under_its_own_name_stops_it() {
 
 /// A cloned process with the same generator draws the same counter, but not the same entropy.
 #[test]
-fn d_050_a_clone_is_told_apart_by_the_entropy_of_its_nonce() {
+fn d_050_review_2_11_a_clone_is_told_apart_by_the_entropy_of_its_nonce() {
     let (mut holder, sent) = renewing();
     let own = sent.record();
     let nonce = Nonce { entropy: own.nonce.entropy + 1, ..own.nonce };
@@ -129,7 +129,7 @@ fn lesson_a3_each_way_to_lose_the_lease_has_its_reason() {
 
 /// Lessons C2 and C5: 304, 404, 409 and 412 all arrive as a refusal, and only the read decides.
 #[test]
-fn lesson_c2_a_refusal_that_changed_nothing_is_retried() {
+fn lesson_c2_review_2_7_a_refusal_that_changed_nothing_is_retried() {
     let (mut holder, sent) = renewing();
     let read = fail(&mut holder, &sent, WriteOutcome::Refused);
     holder.serve(&read);

@@ -326,7 +326,7 @@ fn lesson_a1_a_write_whose_answer_was_lost_is_adopted() {
 }
 
 #[test]
-fn ha_028_adoption_counts_from_the_send_of_the_write_that_landed() {
+fn ha_028_review_2_2_adoption_counts_from_the_send_of_the_write_that_landed() {
     let (mut holder, first) = renewing();
     holder.until_micros(3_333_333 + 1_666_666);
     let early_read = holder.sent();

@@ -211,7 +211,7 @@ fn ha_042_entries_of_the_last_half_second_are_all_that_is_left_to_replay() {
 }
 
 #[test]
-fn d_014_the_next_position_is_read_every_interval_and_at_once_after_a_hit() {
+fn d_014_review_12_18_the_next_position_is_read_every_interval_and_at_once_after_a_hit() {
     let mut shell = Shell::new(two_epochs(), LogEnd::default());
     shell.run_to(760);
     // Answers take 20 ms, and the interval counts from the start of a poll.

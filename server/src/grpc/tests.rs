@@ -157,7 +157,7 @@ async fn ha_053_ha_069_behind_a_shut_gate_every_public_call_is_unavailable() {
 
 /// Lesson B4, HA-71: the state was read while the gate was open, the answer comes when it is shut.
 #[tokio::test]
-async fn ha_071_d_047_an_answer_that_comes_after_the_gate_shut_never_leaves() {
+async fn ha_071_d_047_review_6_1_an_answer_that_comes_after_the_gate_shut_never_leaves() {
     let house = house(GateView::Open).await;
     house.script.answers.lock().expect("idle").extend([run_started(), Err(CallError::NotFound)]);
     let mut client = FlowServiceClient::new(house.channel);

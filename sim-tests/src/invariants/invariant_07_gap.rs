@@ -72,13 +72,13 @@ mod tests {
     const LOOK: Seen<'static> = Seen::Terminated { process: 1 };
 
     #[test]
-    fn a_gap_within_the_bound_is_fine() {
+    fn review_12_4_a_gap_within_the_bound_is_fine() {
         let story = [(0, open(0, 1, 10)), (5, Seen::Healed), (110, open(1, 2, 200)), (190, LOOK)];
         assert_eq!(tell(GapIsBounded::new(100), &story), Ok(()));
     }
 
     #[test]
-    fn a_longer_one_is_seen() {
+    fn review_12_4_a_longer_one_is_seen() {
         let story = [(0, open(0, 1, 10)), (5, Seen::Healed), (111, LOOK)];
         assert_eq!(
             tell(GapIsBounded::new(100), &story),
