@@ -217,7 +217,7 @@ fn d_001_recovery_that_ends_in_doubt_opens_no_gate() {
 // --- shutdown ---
 
 #[test]
-fn ha_016_review_3_7_a_graceful_shutdown_drains_commits_closes_and_releases() {
+fn ha_016_ha_094_review_3_7_a_graceful_shutdown_drains_commits_closes_and_releases() {
     let mut driver = Driver::active();
     driver.input(Input::Terminate);
     assert_eq!(driver.orders(), [NodeOrder::Drain]);
