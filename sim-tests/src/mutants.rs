@@ -90,17 +90,11 @@ pub const fn world_for(mutant: Mutant) -> &'static NamedWorld {
 pub const NOT_SEEN_YET: &[Mutant] = &[
     Mutant::AdoptAfterCutOff,
     Mutant::NoCutOffMargin,
-    Mutant::AdoptUnknownNonce,
     Mutant::NeverAdopt,
-    Mutant::NoDoubt,
-    Mutant::DoubtEndedByOlder,
     Mutant::LostRaceBacksOff,
-    Mutant::NoHoldOff,
     Mutant::NoLaggingDelay,
-    Mutant::StoreCloseNotAwaited,
     Mutant::ReopenAfterRelease,
     Mutant::LateRenewalReopens,
-    Mutant::AnyEpochStepsDown,
     Mutant::OldConnectionAccepted,
     Mutant::TrimToNewest,
     Mutant::CleanUnauthorised,
@@ -109,7 +103,6 @@ pub const NOT_SEEN_YET: &[Mutant] = &[
     Mutant::MissingIsTheEnd,
     Mutant::HoleIsTheEnd,
     Mutant::ChainNotCompared,
-    Mutant::ErrorsDontWait,
 ];
 
 /// How a hunt is made.
