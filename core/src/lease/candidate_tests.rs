@@ -341,6 +341,23 @@ fn d_049_a_survey_that_failed_is_repeated() {
 }
 
 #[test]
+fn d_049_a_survey_without_an_answer_is_asked_for_again_after_a_minute() {
+    let mut candidate = candidate(CandidateConfig::default(), Store::default());
+    candidate.until_ms(0);
+    candidate.serve_next();
+    let CandidateOutput::Survey { request: lost } = candidate.told().remove(0) else {
+        panic!("a survey is asked for")
+    };
+    candidate.until_ms(59_999);
+    assert_eq!(candidate.told(), []);
+    candidate.until_ms(60_000);
+    candidate.serve_next();
+    candidate.input(LeaseInput::Surveyed { request: lost, survey: Some(Survey::default()) });
+    survey(&mut candidate, Survey::default());
+    assert!(!candidate.sent().is_read(), "the late answer decides nothing, the new one does");
+}
+
+#[test]
 fn d_049_an_unreadable_lease_is_waited_for_and_never_overwritten() {
     let foreign = LeaseRecord { node_id: crate::ids::Name::new("node-b"), ..held_by(OTHER, 7, 1) };
     for (body, reason) in [

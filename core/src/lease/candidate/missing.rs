@@ -16,6 +16,9 @@ const UNKNOWN_DURATION: Duration = LONGEST_ADVISED;
 /// So far above the highest epoch in the log that an acquisition which never reached it cannot be
 /// repeated (D-49).
 const EPOCH_GAP: u64 = 1_000;
+/// A survey lists log and snapshots and reads the newest fence; one that takes longer is asked for again. Like every
+/// request it may never be answered, and nobody else would look at the lease meanwhile.
+const SURVEY_CUT_OFF: Duration = Duration::from_secs(60);
 
 impl Candidate {
     pub(super) fn found_missing(&mut self, look: Look, read_sent_at: SlowInstant) {
@@ -31,12 +34,13 @@ impl Candidate {
             return;
         }
         let request = self.pen.request();
-        self.step = Step::Surveying { request, read_sent_at, read_at: look.now.slow };
+        let cut_off_at = look.now.instant.saturating_add(SURVEY_CUT_OFF);
+        self.step = Step::Surveying { request, read_sent_at, read_at: look.now.slow, cut_off_at };
         self.outputs.push_back(CandidateOutput::Survey { request });
     }
 
     pub(super) fn surveyed(&mut self, look: Look, request: RequestId, survey: Option<Survey>) {
-        let Step::Surveying { request: expected, read_sent_at, read_at } = self.step else {
+        let Step::Surveying { request: expected, read_sent_at, read_at, .. } = self.step else {
             return;
         };
         if request != expected {

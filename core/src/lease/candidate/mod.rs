@@ -86,7 +86,7 @@ enum Step {
     /// A read is under way, or the next one is planned.
     Watching,
     /// The lease is missing: what lies beside it?
-    Surveying { request: RequestId, read_sent_at: SlowInstant, read_at: SlowInstant },
+    Surveying { request: RequestId, read_sent_at: SlowInstant, read_at: SlowInstant, cut_off_at: Instant },
     /// It can be taken; the jitter of HA-57 runs, or the delay of HA-58.
     Pausing(Pause),
     /// It is being taken.
@@ -201,8 +201,10 @@ impl Candidate {
             Step::Pausing(pause) => {
                 Some((pause.until, LeaseTimer::Takeover).min((self.next_look_at(), LeaseTimer::Poll)))
             }
-            Step::Writing { cut_off_at, .. } => Some((*cut_off_at, LeaseTimer::TryCutOff)),
-            Step::Surveying { .. } | Step::Over => None,
+            Step::Writing { cut_off_at, .. } | Step::Surveying { cut_off_at, .. } => {
+                Some((*cut_off_at, LeaseTimer::TryCutOff))
+            }
+            Step::Over => None,
         }
     }
 
@@ -266,7 +268,13 @@ impl Candidate {
                     self.failed(look, None);
                 }
             }
-            Step::Surveying { .. } | Step::Over => {}
+            Step::Surveying { cut_off_at, .. } => {
+                if look.now.instant >= *cut_off_at {
+                    self.watch_again_after(look, Duration::ZERO);
+                    self.send_read(look);
+                }
+            }
+            Step::Over => {}
         }
     }
 

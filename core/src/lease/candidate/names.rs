@@ -10,7 +10,8 @@ impl Named for Candidate {
         names.look(&mut self.now);
         match &mut self.step {
             Step::Watching | Step::Over => {}
-            Step::Surveying { request, read_sent_at, read_at } => {
+            Step::Surveying { request, read_sent_at, read_at, cut_off_at } => {
+                names.deadline(cut_off_at);
                 names.request(request);
                 names.slow_origin(read_sent_at);
                 names.slow_origin(read_at);
