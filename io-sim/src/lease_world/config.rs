@@ -27,6 +27,8 @@ const STORE_CLOSING: TrueTime = 64 * SECOND;
 const TAKEOVER_BACKOFF: TrueTime = 30 * SECOND;
 /// An engine that is silent for so long is taken for dead (D-54).
 const ENGINE_STALL: TrueTime = 30 * SECOND;
+/// A survey without an answer is asked for again after so long.
+const SURVEY_CUT_OFF: TrueTime = 60 * SECOND;
 /// A missing lease without a fence beside it counts for so long (D-49).
 const UNKNOWN_DURATION: TrueTime = 120 * SECOND;
 /// The longest that a process which died stays down.
@@ -200,7 +202,9 @@ impl LeaseConfig {
     }
 
     /// Whether invariant 3 may be demanded: rates within 1/(2D + 1), every pause counted or seen as a jump
-    /// of the wall clock, servers that agree within 60 s, no copies of running processes.
+    /// of the wall clock, servers that agree within 60 s, no copies of running processes, and no old lease put back
+    /// where a taker-over may fail: it gives its lease back before the log told it that the lease was old
+    /// (D-55), and the next one finds a log without a higher epoch.
     #[must_use]
     pub fn gates_never_overlap(&self) -> bool {
         let limit_ppb = 1_000_000_000 / (2 * self.duration.as_millis() / 1_000 + 1);
@@ -208,6 +212,7 @@ impl LeaseConfig {
         self.clocks.drift_ppb <= limit_ppb
             && self.process_faults.uncounted_pauses_per_hour == 0
             && self.process_faults.clones_per_hour == 0
+            && !(self.mishaps.lease_is_restored && self.plane.failing > 0)
             && apart_ms + self.mishaps.clock_step_ms.abs() <= 60_000
     }
 
@@ -249,6 +254,8 @@ impl LeaseConfig {
         } else {
             expiry
         };
+        // A copy waits for the answer to a survey that the original asked for.
+        let expiry = if self.process_faults.clones_per_hour > 0 { expiry + SURVEY_CUT_OFF } else { expiry };
         let poll = self.times().map(|it| micros(it.held_lease_poll_interval())).max().unwrap_or_default();
         let lagging = self.times().map(|it| micros(it.lagging_takeover_delay())).max().unwrap_or_default();
         let hold_off = self.times().map(|it| micros(it.step_down_hold_off())).max().unwrap_or_default();

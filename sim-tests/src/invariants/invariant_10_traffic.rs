@@ -49,7 +49,9 @@ impl Watcher for LeaseTraffic {
             Seen::RenewalSent { process, epoch, nonce, instant_us } => {
                 let holder = self.holders.entry(*process).or_default();
                 if holder.epoch != *epoch {
-                    *holder = Holder { epoch: *epoch, ..Holder::default() };
+                    // A doubt may begin before the first renewal.
+                    let in_doubt = holder.in_doubt;
+                    *holder = Holder { epoch: *epoch, in_doubt, ..Holder::default() };
                 }
                 holder.sent.insert(*nonce, *instant_us);
                 if holder.in_proof {
@@ -77,9 +79,13 @@ impl Watcher for LeaseTraffic {
                 }
             }
             Seen::Doubt { process, began } => {
-                if let Some(holder) = self.holders.get_mut(process) {
-                    holder.in_doubt = *began;
-                }
+                self.holders.entry(*process).or_default().in_doubt = *began;
+            }
+            // A tenure begins without a doubt.
+            Seen::RoleChanged { process, role: Role::Opening, epoch, .. }
+                if self.holders.get(process).is_some_and(|holder| Some(holder.epoch) != *epoch) =>
+            {
+                self.holders.remove(process);
             }
             Seen::RoleChanged { process, role, .. } => {
                 if let Some(holder) = self.holders.get_mut(process)
@@ -116,6 +122,17 @@ mod tests {
 
     fn watcher() -> LeaseTraffic {
         LeaseTraffic::new(LeaseDuration::DEFAULT)
+    }
+
+    #[test]
+    fn a_doubt_that_begins_before_the_first_renewal_excuses_what_follows() {
+        let doubt = |began| Seen::Doubt { process: 0, began };
+        let story =
+            [(0, doubt(true)), (1, sent(1, 0)), (2, known(1)), (3, sent(2, 50_000)), (4, doubt(false))];
+        assert_eq!(tell(watcher(), &story), Ok(()));
+        let late =
+            [(0, doubt(true)), (1, doubt(false)), (2, sent(1, 0)), (3, known(1)), (4, sent(2, 50_000))];
+        assert!(tell(watcher(), &late).is_err());
     }
 
     #[test]
