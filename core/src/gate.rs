@@ -7,7 +7,7 @@
 //! let now = clocks.read();                 // at the hand-over, never the `now` of an input
 //! match gate.look(now) {
 //!     GateView::Open => hand over,
-//!     GateView::Doubt => hold it back, and send `Input::Tick` to node: it finds the jump by itself,
+//!     GateView::Doubt => hold it back, and tell node `Input::GateJumped(gate.jumped_at())`, if there is one,
 //!     GateView::Shut => answer UNAVAILABLE,
 //! }
 //! ```
@@ -58,6 +58,10 @@ pub enum GateOrder {
         /// The clocks' offset when the lease was proven.
         #[n(1)]
         offset: WallOffset,
+        /// The instant before the write that proves it was sent: a jump that was seen later is not proven to
+        /// be harmless by it (D-1).
+        #[n(2)]
+        since: Instant,
     },
     /// The lease is in doubt: hold everything back until the next `Open` (D-1).
     #[n(1)]
@@ -83,7 +87,11 @@ pub enum GateView {
 pub struct Gate {
     until: Instant,
     offset: WallOffset,
-    doubt: bool,
+    /// `node` ordered doubt.
+    held: bool,
+    /// When a look of the gate's own found a jump. `node` may not have seen it: the wall clock can have gone back
+    /// and forth between two looks of its own.
+    jumped_at: Option<Instant>,
     closed: bool,
 }
 
@@ -95,15 +103,33 @@ impl Gate {
             return;
         }
         match order {
-            GateOrder::Open { until, offset } => {
-                self.until = self.until.max(until);
-                self.offset = offset;
-                self.doubt = false;
-                self.closed = false;
-            }
-            GateOrder::Doubt => self.doubt = true,
+            GateOrder::Open { until, offset, since } => self.open(until, offset, since),
+            GateOrder::Doubt => self.held = true,
             GateOrder::Close => self.closed = true,
         }
+    }
+
+    fn open(&mut self, until: Instant, offset: WallOffset, since: Instant) {
+        let is_first = self.until == Instant::ZERO;
+        self.until = self.until.max(until);
+        self.closed = false;
+        let was_held = core::mem::take(&mut self.held);
+        if self.jumped_at.is_some_and(|at| since < at) && !mutant::is(Mutant::DoubtEndedByOlder) {
+            return;
+        }
+        let had_jumped = self.jumped_at.take().is_some();
+        let ends_doubt = was_held || had_jumped;
+        // Without a doubt that it ends, an order says nothing about a jump that no look has found yet: the next one
+        // finds it.
+        if is_first || ends_doubt || !offset.jumped_since(self.offset) {
+            self.offset = offset;
+        }
+    }
+
+    /// When a look found the jump that it is in doubt about. None: it is in no doubt, or in `node`'s.
+    #[must_use]
+    pub const fn jumped_at(&self) -> Option<Instant> {
+        self.jumped_at
     }
 
     /// Whether something may leave now. A look: it notices a jump of the wall clock before `node` does.
@@ -113,8 +139,10 @@ impl Gate {
             return GateView::Shut;
         }
         let offset = WallOffset::at(now);
-        if self.doubt || offset.jumped_since(self.offset) && !mutant::is(Mutant::NoDoubt) {
-            self.doubt = true;
+        if offset.jumped_since(self.offset) && !mutant::is(Mutant::NoDoubt) {
+            self.jumped_at.get_or_insert(now.instant);
+        }
+        if self.held || self.jumped_at.is_some() {
             return GateView::Doubt;
         }
         self.offset = self.offset.min(offset);

@@ -10,7 +10,11 @@ fn at(instant_ms: u64, wall_ms: u64) -> Now {
 }
 
 fn open(until_ms: u64) -> GateOrder {
-    GateOrder::Open { until: Instant::from_millis(until_ms), offset: WallOffset::at(at(0, 0)) }
+    GateOrder::Open {
+        until: Instant::from_millis(until_ms),
+        offset: WallOffset::at(at(0, 0)),
+        since: Instant::ZERO,
+    }
 }
 
 #[test]
@@ -70,8 +74,44 @@ fn d_001_only_an_order_with_the_new_offset_ends_the_doubt() {
     gate.order(GateOrder::Open {
         until: Instant::from_millis(14_000),
         offset: WallOffset::at(at(1_002, 31_002)),
+        since: Instant::from_millis(1_000),
     });
     assert_eq!(gate.look(at(1_003, 31_003)), GateView::Open);
+}
+
+/// The wall clock steps back and a pause brings it forward again, both between two looks of `node`: the renewal that
+/// was on its way comes with an offset that looks like none.
+#[test]
+fn d_001_review_9_3_a_renewal_sent_before_the_gate_saw_the_jump_does_not_end_its_doubt() {
+    let renewed = |since_ms, at_ms, wall_ms| GateOrder::Open {
+        until: Instant::from_millis(20_000),
+        offset: WallOffset::at(at(at_ms, wall_ms)),
+        since: Instant::from_millis(since_ms),
+    };
+    let mut gate = Gate::default();
+    gate.order(open(10_000));
+    assert_eq!(gate.look(at(3_000, 1_000)), GateView::Open, "two seconds back");
+    assert_eq!(gate.look(at(4_000, 4_000)), GateView::Doubt, "two seconds forward");
+    assert_eq!(gate.jumped_at(), Some(Instant::from_millis(4_000)));
+    gate.order(renewed(3_500, 4_100, 4_100));
+    assert_eq!(gate.look(at(4_200, 4_200)), GateView::Doubt);
+    gate.order(renewed(4_300, 4_400, 4_400));
+    assert_eq!(gate.look(at(4_500, 4_500)), GateView::Open);
+    assert_eq!(gate.jumped_at(), None);
+}
+
+#[test]
+fn d_001_an_order_does_not_hide_a_jump_that_no_look_has_found_yet() {
+    let mut gate = Gate::default();
+    gate.order(open(10_000));
+    assert_eq!(gate.look(at(3_000, 1_000)), GateView::Open, "two seconds back");
+    // Two seconds forward; then the answer to a renewal from before is handled.
+    gate.order(GateOrder::Open {
+        until: Instant::from_millis(13_000),
+        offset: WallOffset::at(at(4_000, 4_000)),
+        since: Instant::from_millis(3_500),
+    });
+    assert_eq!(gate.look(at(4_100, 4_100)), GateView::Doubt);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dexzd_core::gate::{Gate as CoreGate, GateOrder, GateView};
+use dexzd_core::time::Instant;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
@@ -19,13 +20,14 @@ struct Shared {
     /// An order came.
     ordered: Notify,
     /// A look found doubt before `node` did: it must look too.
-    on_doubt: Box<dyn Fn() + Send + Sync>,
+    on_doubt: Box<dyn Fn(Instant) + Send + Sync>,
 }
 
 impl Gate {
-    /// A gate that was never open. `on_doubt` is called by looks that find the lease in doubt.
+    /// A gate that was never open. Looks that find it in a doubt of its own call `on_doubt` with the instant of
+    /// the look that found the jump.
     #[must_use]
-    pub fn new(clock: Arc<Clock>, on_doubt: impl Fn() + Send + Sync + 'static) -> Self {
+    pub fn new(clock: Arc<Clock>, on_doubt: impl Fn(Instant) + Send + Sync + 'static) -> Self {
         Self {
             shared: Arc::new(Shared {
                 gate: Mutex::new(CoreGate::default()),
@@ -45,13 +47,13 @@ impl Gate {
     /// Whether something may leave now, by a clock read now.
     #[must_use]
     pub fn look(&self) -> GateView {
-        let view = {
+        let (view, jumped_at) = {
             let mut gate = self.lock();
             // Read under the lock: looks reach the gate in the order of their clock readings.
-            gate.look(self.shared.clock.now())
+            (gate.look(self.shared.clock.now()), gate.jumped_at())
         };
-        if view == GateView::Doubt {
-            (self.shared.on_doubt)();
+        if let (GateView::Doubt, Some(jumped_at)) = (view, jumped_at) {
+            (self.shared.on_doubt)(jumped_at);
         }
         view
     }

@@ -20,7 +20,7 @@ fn bench() -> Bench {
     let counter = Arc::clone(&doubts);
     Bench {
         now: clock.now(),
-        gate: Gate::new(clock, move || {
+        gate: Gate::new(clock, move |_| {
             counter.fetch_add(1, Ordering::Relaxed);
         }),
         doubts,
@@ -28,7 +28,11 @@ fn bench() -> Bench {
 }
 
 fn open(now: Now, until: Duration) -> GateOrder {
-    GateOrder::Open { until: now.instant.saturating_add(until), offset: WallOffset::at(now) }
+    GateOrder::Open {
+        until: now.instant.saturating_add(until),
+        offset: WallOffset::at(now),
+        since: now.instant,
+    }
 }
 
 #[test]
@@ -54,10 +58,14 @@ fn d_047_closing_is_final_for_every_clone() {
 fn d_001_a_look_that_finds_doubt_tells_the_control_plane() {
     let Bench { gate, now, doubts } = bench();
     let earlier = Now { wall: now.wall.saturating_sub(Duration::from_secs(2)), ..now };
-    gate.order(GateOrder::Open { until: now.instant.saturating_add(HOUR), offset: WallOffset::at(earlier) });
+    let until = now.instant.saturating_add(HOUR);
+    gate.order(GateOrder::Open { until, offset: WallOffset::at(earlier), since: now.instant });
     assert_eq!(gate.look(), GateView::Doubt);
     assert_eq!(doubts.load(Ordering::Relaxed), 1);
     gate.order(open(now, HOUR));
+    assert_eq!(gate.look(), GateView::Doubt, "that renewal was sent before the look");
+    let since = now.instant.saturating_add(HOUR);
+    gate.order(GateOrder::Open { until, offset: WallOffset::at(now), since });
     assert_eq!(gate.look(), GateView::Open);
 }
 

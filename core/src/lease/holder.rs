@@ -181,6 +181,14 @@ impl Holder {
         let _over = self.look_at_clocks(look);
     }
 
+    /// Somebody else's look found a jump of the wall clock at that instant: doubt, unless there is one already or a
+    /// renewal sent later has landed (D-1).
+    pub fn heed_jump(&mut self, look: Look, seen_at: Instant) {
+        if self.look_at_clocks(look) && self.doubt.is_none() && self.tenure.since < seen_at {
+            self.begin_doubt(look);
+        }
+    }
+
     /// Asks for proof that the lease is still this process's own: a renewal sent from now on (D-42).
     /// `Confirmed` follows, or `Lost`.
     pub fn confirm(&mut self, look: Look) {
@@ -271,14 +279,19 @@ impl Holder {
         let jumped = offset.jumped_since(self.offset);
         self.offset = offset;
         if jumped && !mutant::is(Mutant::NoDoubt) {
-            if self.doubt.is_none() {
-                self.outputs.push_back(HolderOutput::Doubt);
-                self.tell(HolderEvent::DoubtBegan);
-            }
-            self.doubt = Some(self.pen.next_nonce());
-            self.start_try(look);
+            self.begin_doubt(look);
         }
         true
+    }
+
+    /// Only a renewal sent from now on ends it, and one is sent at once.
+    fn begin_doubt(&mut self, look: Look) {
+        if self.doubt.is_none() {
+            self.outputs.push_back(HolderOutput::Doubt);
+            self.tell(HolderEvent::DoubtBegan);
+        }
+        self.doubt = Some(self.pen.next_nonce());
+        self.start_try(look);
     }
 
     fn on_time(&mut self, look: Look) {

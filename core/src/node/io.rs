@@ -61,9 +61,13 @@ pub enum Input {
     /// SIGTERM (D-29).
     #[n(7)]
     Terminate,
-    /// Time has passed, or a look at the gate showed doubt.
+    /// Time has passed.
     #[n(8)]
     Tick,
+    /// A look at the gate found a jump of the wall clock then, which this machine may not have seen (D-1). Told as
+    /// often as a look finds doubt; once a renewal sent later is known it means nothing any more.
+    #[n(13)]
+    GateJumped(#[n(0)] Instant),
     /// The log carries a higher epoch than the one just taken; the attempt to open it is over, and
     /// nothing was written. Another `Output::OpenLog` follows once the epoch is raised (D-55).
     #[n(9)]

@@ -181,6 +181,11 @@ impl Node {
             Input::Admin { call, opened_in, request } => self.administer(look, call, opened_in, &request),
             Input::Follower(report) => self.follower_reports(look, report),
             Input::StoreClosed => self.store_closed(look),
+            Input::GateJumped(seen_at) => {
+                if let Lease::Holder(holder) = &mut self.lease {
+                    holder.heed_jump(look, seen_at);
+                }
+            }
             Input::EngineAlive | Input::Tick => {}
         }
         if is_knowledge {
@@ -306,6 +311,7 @@ impl Node {
             | Input::Follower(_)
             | Input::StoreClosed
             | Input::Admin { .. }
+            | Input::GateJumped(_)
             | Input::Tick => false,
         };
         if alive && self.engine_seen_at.is_some() {

@@ -204,6 +204,24 @@ fn d_001_the_gate_sees_a_jump_before_the_node_does() {
 }
 
 #[test]
+fn d_001_a_jump_that_only_the_gate_saw_is_proven_harmless_at_once() {
+    let mut driver = Driver::active();
+    driver.alive_until_ms(1_000);
+    driver.is_store_silent = true;
+    driver.told();
+    let seen_at = driver.now().instant;
+    driver.input(Input::GateJumped(seen_at));
+    assert_eq!(driver.told(), [Output::Gate(GateOrder::Doubt)]);
+    driver.input(Input::GateJumped(seen_at));
+    assert_eq!(driver.told(), [], "every look says so; one renewal is enough");
+    driver.answer();
+    assert_eq!(driver.look_at_gate(), GateView::Open);
+    driver.told();
+    driver.input(Input::GateJumped(seen_at));
+    assert_eq!(driver.told(), [], "said before the renewal, heard after it");
+}
+
+#[test]
 fn d_001_recovery_that_ends_in_doubt_opens_no_gate() {
     let mut driver = recovering();
     driver.is_store_silent = true;

@@ -43,7 +43,12 @@ impl Node {
     pub(super) fn open_gate(&mut self, look: Look) {
         let order = match &self.lease {
             Lease::Holder(holder) if !holder.is_in_doubt() => {
-                GateOrder::Open { until: holder.tenure().ends_at(), offset: WallOffset::at(look.now) }
+                let tenure = holder.tenure();
+                GateOrder::Open {
+                    until: tenure.ends_at(),
+                    offset: WallOffset::at(look.now),
+                    since: tenure.since,
+                }
             }
             Lease::Holder(_) | Lease::Candidate(_) | Lease::Release(_) | Lease::Nobody => GateOrder::Doubt,
         };
@@ -158,12 +163,12 @@ impl Node {
             }
             HolderOutput::Valid { until, offset } => {
                 self.push(Output::Watchdog { exit_at: Some(until.saturating_add(WATCHDOG_GRACE)) });
-                if self.role.is_serving() {
-                    self.push(Output::Gate(GateOrder::Open { until, offset }));
-                    if let Lease::Holder(holder) = &self.lease {
-                        let sent_at = holder.tenure().since;
-                        self.push(Output::LeaseWritten { sent_at });
-                    }
+                if self.role.is_serving()
+                    && let Lease::Holder(holder) = &self.lease
+                {
+                    let since = holder.tenure().since;
+                    self.push(Output::Gate(GateOrder::Open { until, offset, since }));
+                    self.push(Output::LeaseWritten { sent_at: since });
                 }
             }
             HolderOutput::Doubt => {
@@ -181,7 +186,11 @@ impl Node {
     /// Only mutants do.
     fn reopen_gate(&mut self, look: Look) {
         let until = look.now.instant.saturating_add(self.config.lease_duration.period());
-        self.push(Output::Gate(GateOrder::Open { until, offset: WallOffset::at(look.now) }));
+        self.push(Output::Gate(GateOrder::Open {
+            until,
+            offset: WallOffset::at(look.now),
+            since: look.now.instant,
+        }));
     }
 
     fn on_release(&mut self, look: Look, output: ReleaseOutput) {

@@ -56,6 +56,7 @@ pub(super) fn input(input: &Input) -> String {
         | Input::TrimBelow(_)
         | Input::Terminate
         | Input::Tick
+        | Input::GateJumped(_)
         | Input::EpochBehind { .. }
         | Input::Follower(_)
         | Input::StoreClosed

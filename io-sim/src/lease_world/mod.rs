@@ -455,6 +455,13 @@ impl LeaseWorld {
         self.heap.push(at, Event::Input(number, life, input));
     }
 
+    /// Whoever looks at the gate and finds a jump tells `node`.
+    fn pass_on_jump(&mut self, at: TrueTime, number: ProcessNumber) {
+        if let Some(jumped_at) = self.processes[usize::from(number)].gate.jumped_at() {
+            self.tell(at, number, Input::GateJumped(jumped_at));
+        }
+    }
+
     fn heal(&mut self, at: TrueTime) {
         self.trace.event(at, 201);
         self.trace.line(at, || "faults end".to_owned());
@@ -500,11 +507,9 @@ impl LeaseWorld {
             Order::StepWall(by) => {
                 process.clocks.wall.step(at, by);
                 process.look_at_gate(at, &mut self.watchers);
-                // Somebody who looks at the gate finds the jump and tells `node`. A jump back is looked at right
-                // away: together with a pause before the next look it would hide that pause.
                 if runs {
-                    let latest = if by < 0 { 0 } else { 2 * SECOND };
-                    let after = self.dice.between(Stream::Workload, "look", 0, latest);
+                    self.pass_on_jump(at, number);
+                    let after = self.dice.between(Stream::Workload, "look", 0, 2 * SECOND);
                     self.tell(at + after, number, Input::Tick);
                 }
             }
@@ -513,6 +518,7 @@ impl LeaseWorld {
                 process.forget_timer();
                 process.look_at_gate(at, &mut self.watchers);
                 let life = process.life;
+                self.pass_on_jump(at, number);
                 self.set_timer(at, number, life);
             }
             Order::BlackOut(lasts) => process.blacked_out_until = process.blacked_out_until.max(at + lasts),
@@ -565,13 +571,14 @@ impl LeaseWorld {
         process.forget_timer();
         process.look_at_gate(at, &mut self.watchers);
         let life = process.life;
-        // Whoever looks at the gate finds the jump and tells `node`.
-        self.tell(at, number, Input::Tick);
+        self.pass_on_jump(at, number);
         self.set_timer(at, number, life);
     }
 
     fn copy(&mut self, at: TrueTime, number: ProcessNumber, other: ProcessNumber) {
-        if number == other || !self.processes[usize::from(other)].is_running() {
+        let original = &self.processes[usize::from(other)];
+        // What it decided and did not do yet, its end perhaps, is not in the memory that is copied.
+        if number == other || !original.is_running() || !original.late.is_empty() {
             return;
         }
         if self.processes[usize::from(number)].is_running() {

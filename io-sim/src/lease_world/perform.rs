@@ -84,6 +84,7 @@ impl LeaseWorld {
             | Input::TrimBelow(_)
             | Input::Terminate
             | Input::Tick
+            | Input::GateJumped(_)
             | Input::EpochBehind { .. }
             | Input::StoreClosed => {}
         }
@@ -148,6 +149,7 @@ impl LeaseWorld {
             Output::Gate(order) => {
                 self.trace.line(at, || format!("p{number} gate: {order:?}"));
                 self.processes[index].order_gate(at, order, &mut self.watchers);
+                self.pass_on_jump(at, number);
                 self.see_who_serves(at);
             }
             // No data plane here deletes anything.

@@ -70,7 +70,9 @@ impl ProductWorld {
         };
         if view == GateView::Doubt {
             process.held.push_back(leaving);
-            self.tell_node(at, number, Input::Tick);
+            if let Some(jumped_at) = process.gate.jumped_at() {
+                self.tell_node(at, number, Input::GateJumped(jumped_at));
+            }
             return;
         }
         let shut = needs_gate && view == GateView::Shut;

@@ -127,7 +127,7 @@ impl ControlPlane {
 
     fn new_gate(&self) -> Gate {
         let own = self.own.clone();
-        Gate::new(Arc::clone(&self.clock), move || own.send(Input::Tick))
+        Gate::new(Arc::clone(&self.clock), move |jumped_at| own.send(Input::GateJumped(jumped_at)))
     }
 
     /// Every request has a thread of its own: one that hangs delays no other, is never cancelled, and

@@ -123,7 +123,7 @@ pub(super) fn start_on(
     let (apply_sender, apply_inbox) = channel();
     let (upkeep_sender, upkeep_inbox) = channel();
     let (role_sender, role) = watch::channel(Role::Waiting);
-    let (gate_sender, gate) = watch::channel(Gate::new(Arc::clone(&clock), || {}));
+    let (gate_sender, gate) = watch::channel(Gate::new(Arc::clone(&clock), |_| {}));
     let (stopped_sender, stopped) = watch::channel(None);
     let durable = Arc::new(AtomicU64::new(0));
     let applied = Arc::new(AtomicU64::new(0));

@@ -112,7 +112,8 @@ impl World {
             }
             6 => {
                 self.wall_jump += feed.millis() * 1_000;
-                Input::Tick
+                let seen_at = Instant::from_micros(self.micros);
+                if feed.below(2) == 0 { Input::Tick } else { Input::GateJumped(seen_at) }
             }
             7..=11 => self.answer(feed),
             12 => {
