@@ -166,6 +166,12 @@ impl ProductWorld {
     }
 
     pub(super) fn log_lands(&mut self, at: TrueTime, landing: LogRequest) {
+        // One thread serves a log on a disk: a read waits behind the write that is not synced yet.
+        let writes = &self.processes[usize::from(landing.process)].disk_writes;
+        if self.config.place == Place::Disk && !writes.is_empty() {
+            self.heap.push(at + 10 * MILLISECOND, Event::LogLands(Box::new(landing)));
+            return;
+        }
         let LogRequest { process: number, life, asker, kind, request, heard, sent_when_end_was } = landing;
         self.trace.event(at, 600 + u64::from(number));
         let answer = match kind {
