@@ -3,6 +3,7 @@
 // Whatever else an answer is, it fails the test.
 #![allow(clippy::wildcard_enum_match_arm)]
 
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::thread;
 
@@ -87,6 +88,92 @@ fn lists_in_order_what_exists(store: &dyn ObjectStore) {
     assert_eq!(list("", "n/log/2/x", 10), ["n/logs"]);
     assert_eq!(list("z", "", 10), Vec::<String>::new());
     assert_eq!(list("n/log/1/", "", 10), Vec::<String>::new());
+}
+
+fn lists_with_sizes(store: &dyn ObjectStore) {
+    for size in [0, 1, 70_000] {
+        created(store, &format!("n/files/{size:05}"), &"x".repeat(size));
+    }
+    created(store, "n/gone", "x");
+    store.forget("n/gone");
+    let list = |prefix: &str, after: &str, limit: usize| match store.list_sized_after(prefix, after, limit) {
+        SizedListOutcome::Found(objects) => {
+            objects.into_iter().map(|object| (object.key, object.size_bytes)).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    let all = [
+        ("n/files/00000".to_owned(), 0),
+        ("n/files/00001".to_owned(), 1),
+        ("n/files/70000".to_owned(), 70_000),
+    ];
+    assert_eq!(list("n/", "", 10), all);
+    assert_eq!(list("n/files/", "n/files/00000", 1), all[1..2]);
+    assert_eq!(list("n/files/", "n/files/70000", 1), []);
+}
+
+/// Bytes that differ from their neighbours, in more than one piece of any size.
+fn large_body() -> Vec<u8> {
+    (0..3_000_007_u32).map(|number| u8::try_from(number % 251).expect("below 251")).collect()
+}
+
+fn d_046_large_objects_pass_in_pieces(store: &dyn ObjectStore) {
+    let body = large_body();
+    let size = body.len() as u64;
+    let outcome = store.create_from("n/files/1", size, &mut body.as_slice());
+    assert!(matches!(outcome, WriteOutcome::Done { .. }), "{outcome:?}");
+    assert_eq!(store.create_from("n/files/1", 1, &mut b"x".as_slice()), WriteOutcome::Refused);
+    let mut read = Vec::new();
+    assert_eq!(store.read_into("n/files/1", &mut read), FetchOutcome::Done { size_bytes: size });
+    assert!(read == body, "what was written is read");
+    assert_eq!(found(store, "n/files/1").1, body);
+    created(store, "n/files/2", "small");
+    let mut read = Vec::new();
+    assert_eq!(store.read_into("n/files/2", &mut read), FetchOutcome::Done { size_bytes: 5 });
+    assert_eq!(read, b"small");
+    assert_eq!(store.read_into("n/files/3", &mut Vec::new()), FetchOutcome::Missing);
+    let empty = store.create_from("n/files/4", 0, &mut [].as_slice());
+    assert!(matches!(empty, WriteOutcome::Done { .. }), "{empty:?}");
+    assert_eq!(store.read_into("n/files/4", &mut Vec::new()), FetchOutcome::Done { size_bytes: 0 });
+}
+
+/// A file that is cut short or cannot be read, a disk that is full.
+fn a_content_that_fails_leaves_no_object_and_a_sink_that_fails_is_told(store: &dyn ObjectStore) {
+    assert_eq!(store.create_from("n/1", 10, &mut b"short".as_slice()), WriteOutcome::LocalFailure);
+    assert_eq!(store.create_from("n/2", 10, &mut Broken), WriteOutcome::LocalFailure);
+    assert_eq!(store.list_after("n/", "", 10), ListOutcome::Found(vec![]));
+    created(store, "n/3", "body");
+    assert_eq!(store.read_into("n/3", &mut Broken), FetchOutcome::LocalFailure);
+}
+
+struct Broken;
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::other("the medium failed"))
+    }
+}
+
+impl Write for Broken {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::Error::other("the disk is full"))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn forgets_many_at_once(store: &dyn ObjectStore) {
+    let keys: Vec<String> = (0..100).map(|number| format!("n/log/{number:03}")).collect();
+    for key in &keys {
+        created(store, key, "entry");
+    }
+    assert_eq!(store.forget_all(&keys[..99]), DeleteOutcome::Done);
+    assert_eq!(store.list_after("n/", "", 100), ListOutcome::Found(vec!["n/log/099".to_owned()]));
+    assert_eq!(store.forget_all(&keys), DeleteOutcome::Done, "what is gone counts");
+    assert_eq!(store.forget_all(&[]), DeleteOutcome::Done);
+    assert_eq!(store.list_after("", "", 100), ListOutcome::Found(vec![]));
 }
 
 fn keys_and_bodies_may_hold_anything(store: &dyn ObjectStore) {
@@ -218,6 +305,10 @@ macro_rules! conformance_of {
                 replaces_only_the_version_named,
                 a_version_from_before_a_deletion_never_counts_again,
                 lists_in_order_what_exists,
+                lists_with_sizes,
+                d_046_large_objects_pass_in_pieces,
+                a_content_that_fails_leaves_no_object_and_a_sink_that_fails_is_told,
+                forgets_many_at_once,
                 keys_and_bodies_may_hold_anything,
                 passes_the_probe_and_is_left_clean
             ],

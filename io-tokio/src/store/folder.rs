@@ -16,16 +16,17 @@
 //! deletion is a version too, an empty one that stays: a counter never starts over.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use dexzd_core::ids::Blob;
 use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
 
 use super::names::{object_folder, parse_version_file, unescape, version_file};
-use super::{DeleteOutcome, ListOutcome, ObjectStore};
+use super::{DeleteOutcome, FetchOutcome, ListOutcome, Listed, ObjectStore, SizedListOutcome};
 use crate::files;
 
+mod large;
 mod record;
 
 use record::{Record, RecordError};
@@ -181,7 +182,7 @@ impl FolderStore {
         Err(Failure::Transient)
     }
 
-    fn list(&self, prefix: &str) -> Result<Vec<String>, Failure> {
+    fn list(&self, prefix: &str) -> Result<Vec<Listed>, Failure> {
         let mut found = Vec::new();
         // Only whole parts of the prefix name folders.
         let (start, key) = match prefix.rsplit_once('/') {
@@ -199,7 +200,7 @@ impl FolderStore {
         folder: &Path,
         key: &str,
         prefix: &str,
-        found: &mut Vec<String>,
+        found: &mut Vec<Listed>,
     ) -> Result<(), Failure> {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -220,9 +221,9 @@ impl FolderStore {
                 continue;
             }
             if key.starts_with(prefix)
-                && self.newest(&entry.path())?.is_some_and(|(_, record)| record.body.is_some())
+                && let Some(size_bytes) = large::newest_size(&entry.path())?
             {
-                found.push(key.clone());
+                found.push(Listed { key: key.clone(), size_bytes });
             }
             self.collect(&entry.path(), &(key + "/"), prefix, found)?;
         }
@@ -287,16 +288,35 @@ impl ObjectStore for FolderStore {
     }
 
     fn list_after(&self, prefix: &str, after: &str, limit: usize) -> ListOutcome {
-        match self.list(prefix) {
-            Ok(mut keys) => {
-                keys.retain(|key| key.as_str() > after);
-                keys.truncate(limit);
-                ListOutcome::Found(keys)
+        match self.list_sized_after(prefix, after, limit) {
+            SizedListOutcome::Found(objects) => {
+                ListOutcome::Found(objects.into_iter().map(|object| object.key).collect())
             }
-            Err(Failure::Refused | Failure::Transient) => ListOutcome::Transient,
-            Err(Failure::Permanent) => ListOutcome::Permanent,
-            Err(Failure::Local) => ListOutcome::LocalFailure,
+            SizedListOutcome::Transient => ListOutcome::Transient,
+            SizedListOutcome::Permanent => ListOutcome::Permanent,
+            SizedListOutcome::LocalFailure => ListOutcome::LocalFailure,
         }
+    }
+
+    fn list_sized_after(&self, prefix: &str, after: &str, limit: usize) -> SizedListOutcome {
+        match self.list(prefix) {
+            Ok(mut objects) => {
+                objects.retain(|object| object.key.as_str() > after);
+                objects.truncate(limit);
+                SizedListOutcome::Found(objects)
+            }
+            Err(Failure::Refused | Failure::Transient) => SizedListOutcome::Transient,
+            Err(Failure::Permanent) => SizedListOutcome::Permanent,
+            Err(Failure::Local) => SizedListOutcome::LocalFailure,
+        }
+    }
+
+    fn create_from(&self, key: &str, size_bytes: u64, content: &mut (dyn Read + Send)) -> WriteOutcome {
+        outcome(self.create_large(key, size_bytes, content))
+    }
+
+    fn read_into(&self, key: &str, sink: &mut (dyn Write + Send)) -> FetchOutcome {
+        self.read_large(key, sink)
     }
 
     fn name(&self) -> String {

@@ -1,12 +1,13 @@
 //! An object store in memory, for tests and for modes that keep nothing.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Mutex, PoisonError};
 
 use dexzd_core::ids::Blob;
 use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
 
-use super::{DeleteOutcome, ListOutcome, ObjectStore};
+use super::{DeleteOutcome, ListOutcome, Listed, ObjectStore, SizedListOutcome};
 
 /// Objects in a map. Versions are one counter for all of them.
 #[derive(Default)]
@@ -25,6 +26,18 @@ impl InMemoryObjectStore {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    fn listed(&self, prefix: &str, after: &str, limit: usize) -> Vec<Listed> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let after_both = (Bound::Excluded(after), Bound::Unbounded);
+        state
+            .objects
+            .range::<str, _>(after_both)
+            .filter(|(key, _)| key.starts_with(prefix))
+            .take(limit)
+            .map(|(key, (_, body))| Listed { key: key.clone(), size_bytes: body.len() as u64 })
+            .collect()
     }
 
     fn write(&self, key: &str, body: &[u8], expected: Option<&Version>) -> WriteOutcome {
@@ -66,16 +79,11 @@ impl ObjectStore for InMemoryObjectStore {
     }
 
     fn list_after(&self, prefix: &str, after: &str, limit: usize) -> ListOutcome {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        ListOutcome::Found(
-            state
-                .objects
-                .keys()
-                .filter(|key| key.starts_with(prefix) && key.as_str() > after)
-                .take(limit)
-                .cloned()
-                .collect(),
-        )
+        ListOutcome::Found(self.listed(prefix, after, limit).into_iter().map(|listed| listed.key).collect())
+    }
+
+    fn list_sized_after(&self, prefix: &str, after: &str, limit: usize) -> SizedListOutcome {
+        SizedListOutcome::Found(self.listed(prefix, after, limit))
     }
 
     fn name(&self) -> String {

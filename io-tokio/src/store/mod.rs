@@ -7,9 +7,12 @@ mod folder;
 mod memory;
 mod names;
 mod probe;
+mod transfer;
 
 #[cfg(test)]
 mod conformance;
+
+use std::io::{Read, Write};
 
 use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
 
@@ -43,6 +46,49 @@ pub enum ListOutcome {
     LocalFailure,
 }
 
+/// One object of a listing.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Listed {
+    /// Its key.
+    pub key: String,
+    /// Of its body, in bytes.
+    pub size_bytes: u64,
+}
+
+/// How a listing with sizes ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SizedListOutcome {
+    /// The objects, by ascending keys.
+    Found(Vec<Listed>),
+    /// Try again later.
+    Transient,
+    /// The store refuses for good.
+    Permanent,
+    /// This machine's own disk failed (D-33).
+    LocalFailure,
+}
+
+/// How it ended to read an object piece by piece.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FetchOutcome {
+    /// All of it was handed over.
+    Done {
+        /// How much that was, in bytes.
+        size_bytes: u64,
+    },
+    /// There is no such object.
+    Missing,
+    /// As for every read. A part may have been handed over.
+    Transient {
+        /// Retry-After, in milliseconds.
+        retry_after_ms: Option<u64>,
+    },
+    /// As for every read.
+    Permanent,
+    /// This machine's own disk failed (D-33): it took no more of it, or the store lies on it.
+    LocalFailure,
+}
+
 /// A linearizable store of whole objects with conditional writes.
 ///
 /// Keys are `/`-separated paths. Nothing is ever written unconditionally, so nothing can be overwritten
@@ -67,6 +113,31 @@ pub trait ObjectStore: Send + Sync {
 
     /// The keys that begin with `prefix` and come after `after`, ascending, at most `limit`.
     fn list_after(&self, prefix: &str, after: &str, limit: usize) -> ListOutcome;
+
+    /// The objects whose keys begin with `prefix` and come after `after`, with their sizes, by ascending
+    /// keys, at most `limit`. Never from a cache.
+    fn list_sized_after(&self, prefix: &str, after: &str, limit: usize) -> SizedListOutcome;
+
+    /// Creates an object that may be large, without holding all of it in memory where the store can.
+    ///
+    /// The key is one that nobody else ever uses and that this process uses once (D-46), so a store that can
+    /// write in parts only without a condition may do so. A `content` that ends early or fails is a
+    /// [`WriteOutcome::LocalFailure`]; then no object is there.
+    fn create_from(&self, key: &str, size_bytes: u64, content: &mut (dyn Read + Send)) -> WriteOutcome {
+        transfer::create_whole(self, key, size_bytes, content)
+    }
+
+    /// Reads an object that may be large into `sink`, from its beginning, without holding all of it in
+    /// memory where the store can. A `sink` that fails is a [`FetchOutcome::LocalFailure`].
+    fn read_into(&self, key: &str, sink: &mut (dyn Write + Send)) -> FetchOutcome {
+        transfer::read_whole(self, key, sink)
+    }
+
+    /// [`forget`](Self::forget) for many keys, as few requests as the store can make of it. Done: none of
+    /// them is there any more.
+    fn forget_all(&self, keys: &[String]) -> DeleteOutcome {
+        transfer::forget_each(self, keys)
+    }
 
     /// For people: which store this is.
     fn name(&self) -> String;

@@ -1,4 +1,4 @@
-use super::super::{InMemoryObjectStore, ListOutcome};
+use super::super::{InMemoryObjectStore, ListOutcome, SizedListOutcome};
 use super::*;
 
 /// A store that gets one thing wrong.
@@ -64,6 +64,10 @@ impl ObjectStore for Faulty {
 
     fn list_after(&self, prefix: &str, after: &str, limit: usize) -> ListOutcome {
         self.inner.list_after(prefix, after, limit)
+    }
+
+    fn list_sized_after(&self, prefix: &str, after: &str, limit: usize) -> SizedListOutcome {
+        self.inner.list_sized_after(prefix, after, limit)
     }
 
     fn name(&self) -> String {

@@ -12,7 +12,7 @@ use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
 use super::*;
 use crate::local::{LocalReadFailed, LocalStore, LocalStoreError};
 use crate::log::{Disk, RealDisk};
-use crate::store::{DeleteOutcome, ListOutcome, ObjectStore};
+use crate::store::{DeleteOutcome, ListOutcome, ObjectStore, SizedListOutcome};
 
 /// What is broken now; shared by all devices of one test.
 #[derive(Default)]
@@ -130,6 +130,10 @@ impl ObjectStore for FaultyStore {
 
     fn list_after(&self, prefix: &str, after: &str, limit: usize) -> ListOutcome {
         self.0.list_after(prefix, after, limit)
+    }
+
+    fn list_sized_after(&self, prefix: &str, after: &str, limit: usize) -> SizedListOutcome {
+        self.0.list_sized_after(prefix, after, limit)
     }
 
     fn name(&self) -> String {

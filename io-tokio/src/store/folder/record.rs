@@ -5,11 +5,13 @@
 //! SHA-256 of everything before (32)
 //! ```
 
+use std::io::{self, Read};
+
 use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 8] = b"dexzdobj";
 const FORMAT_VERSION: u32 = 1;
-const CHECKSUM_BYTES: usize = 32;
+pub(super) const CHECKSUM_BYTES: usize = 32;
 /// So many versions may be written while one writer is between its link and its second look, and it
 /// still knows whether its write counts. A file grows by 1 KiB at most.
 pub(super) const ANCESTORS: usize = 64;
@@ -43,6 +45,15 @@ impl Record {
 
     pub(super) fn encode(&self) -> Vec<u8> {
         let body = self.body.as_deref().unwrap_or_default();
+        let mut bytes = self.encode_header();
+        bytes.extend_from_slice(body);
+        let checksum = Sha256::digest(&bytes);
+        bytes.extend_from_slice(&checksum);
+        bytes
+    }
+
+    /// Everything before the body, which may follow from elsewhere: then the checksum too.
+    pub(super) fn encode_header(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&FORMAT_VERSION.to_be_bytes());
         bytes.extend_from_slice(&self.token.to_be_bytes());
@@ -51,9 +62,6 @@ impl Record {
             bytes.extend_from_slice(&token.to_be_bytes());
         }
         bytes.push(if self.body.is_some() { PRESENT } else { DELETED });
-        bytes.extend_from_slice(body);
-        let checksum = Sha256::digest(&bytes);
-        bytes.extend_from_slice(&checksum);
         bytes
     }
 
@@ -93,6 +101,59 @@ impl Record {
     }
 }
 
+/// What stands before a body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Header {
+    pub(super) token: u128,
+    /// False: deleted.
+    pub(super) is_present: bool,
+    /// How many bytes it takes.
+    pub(super) length: u64,
+}
+
+/// Why there is no header.
+#[derive(Debug)]
+pub(super) enum HeaderError {
+    Io(io::Error),
+    Record(RecordError),
+}
+
+impl Header {
+    /// Reads it, and not what follows. The checksum is not looked at: it stands behind the body.
+    pub(super) fn read(input: &mut impl Read) -> Result<Self, HeaderError> {
+        let damaged = HeaderError::Record(RecordError::Damaged);
+        if &array::<8>(input)? != MAGIC {
+            return Err(damaged);
+        }
+        if u32::from_be_bytes(array(input)?) > FORMAT_VERSION {
+            return Err(HeaderError::Record(RecordError::NewerFormat));
+        }
+        let token = u128::from_be_bytes(array(input)?);
+        let [ancestors] = array(input)?;
+        for _ in 0..ancestors {
+            array::<16>(input)?;
+        }
+        let is_present = match array(input)? {
+            [PRESENT] => true,
+            [DELETED] => false,
+            [_] => return Err(damaged),
+        };
+        Ok(Self { token, is_present, length: 8 + 4 + 16 + 1 + 16 * u64::from(ancestors) + 1 })
+    }
+}
+
+fn array<const N: usize>(input: &mut impl Read) -> Result<[u8; N], HeaderError> {
+    let mut bytes = [0; N];
+    input.read_exact(&mut bytes).map_err(|error| {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            HeaderError::Record(RecordError::Damaged)
+        } else {
+            HeaderError::Io(error)
+        }
+    })?;
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +163,10 @@ mod tests {
         for body in [None, Some(vec![]), Some(b"body".to_vec())] {
             let record = Record { token: 7, ancestors: vec![3, u128::MAX], body };
             let bytes = record.encode();
+            let is_present = record.body.is_some();
+            let length = record.encode_header().len() as u64;
+            let header = Header::read(&mut bytes.as_slice()).expect("a header");
+            assert_eq!(header, Header { token: 7, is_present, length });
             assert_eq!(Record::decode(&bytes), Ok(record));
             for index in 0..bytes.len() {
                 let mut damaged = bytes.clone();
