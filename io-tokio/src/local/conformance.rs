@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dexzd_core::engine::Change;
 use dexzd_core::ids::Position;
 use dexzd_core::log::{Chain, LogEnd};
 use dexzd_core::rng::Rng;
+use dexzd_core::snapshot::{CheckpointFile, Checksum};
 
 use super::*;
 
@@ -211,6 +214,101 @@ fn flushes_beside_writes(kind: LocalStoreKind) {
     assert_eq!(all(&*store), pairs(&[("a", "500"), ("b", "500")]));
 }
 
+/// Carries the files of `from`'s newest checkpoint over, as a snapshot does.
+pub(super) fn carry_over(checkpoint: &StoreCheckpoint, from: &LocalPlace, to: &LocalPlace) {
+    for file in &checkpoint.files {
+        let mut content = Vec::new();
+        let mut source = from.open_checkpoint_file(&file.local_name).expect("it is listed");
+        source.read_to_end(&mut content).expect("readable");
+        assert_eq!(content.len() as u64, file.size_bytes, "{}", file.local_name);
+        assert_eq!(Checksum::of(&content), file.checksum, "{}", file.local_name);
+        to.download(&file.local_name).expect("created").write_all(&content).expect("written");
+    }
+}
+
+fn d_046_a_checkpoint_is_the_store_after_one_entry_and_opens_elsewhere(kind: LocalStoreKind) {
+    let (here, there) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let from = LocalPlace::new(kind, &here.path().join("local"), "node-a");
+    let to = LocalPlace::new(kind, &there.path().join("local"), "node-a");
+    let store = from.open().expect("opened");
+    store.apply(end(1), &[put("a", "1"), put("b", "1")]).expect("applied");
+    store.flush().expect("flushed");
+    store.apply(end(2), &[put("b", "2"), put("c", "2")]).expect("applied");
+    let checkpoint = from.checkpoint(&*store).expect("frozen");
+    assert_eq!(checkpoint.end, end(2), "what was not flushed is in it too");
+    store.apply(end(3), &[remove("a"), put("d", "3")]).expect("applied");
+    carry_over(&checkpoint, &from, &to);
+    let restored = to.install(end(2)).expect("whole");
+    assert_eq!((restored.end(), restored.durable_end()), (end(2), end(2)));
+    assert_eq!(all(&*restored), pairs(&[("a", "1"), ("b", "2"), ("c", "2")]));
+    restored.apply(end(3), &[remove("a"), put("d", "3")]).expect("applied");
+    assert_eq!(all(&*restored), all(&*store), "lesson D8: it goes on at the next entry");
+    from.drop_checkpoint().expect("deleted");
+    assert_eq!(from.clean_up().expect("clean"), Vec::<PathBuf>::new(), "nothing is left beside it");
+    assert_eq!(to.clean_up().expect("clean"), Vec::<PathBuf>::new(), "nothing is left beside it");
+}
+
+fn d_046_what_did_not_change_has_the_same_content(kind: LocalStoreKind) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = LocalPlace::new(kind, &folder.path().join("local"), "node-a");
+    let store = place.open().expect("opened");
+    store.apply(end(1), &[put("a", &"v".repeat(100_000))]).expect("applied");
+    let first = place.checkpoint(&*store).expect("frozen");
+    let again = place.checkpoint(&*store).expect("frozen");
+    assert_eq!(first.end, again.end);
+    let data = |checkpoint: &StoreCheckpoint| {
+        let mut files: Vec<CheckpointFile> = checkpoint.files.clone();
+        files.retain(|file| {
+            ["IDENTITY", "checkpoint"].contains(&&*file.local_name) || file.local_name.ends_with(".sst")
+        });
+        files.sort_by(|one, other| one.local_name.cmp(&other.local_name));
+        files
+    };
+    assert_eq!(data(&first).len(), 2, "{first:?}");
+    assert_eq!(data(&first), data(&again));
+    store.apply(end(2), &[put("b", "1")]).expect("applied");
+    let grown = place.checkpoint(&*store).expect("frozen");
+    assert_eq!(grown.end, end(2));
+    if kind == LocalStoreKind::RocksDb {
+        assert_eq!(data(&grown).len(), 3, "the table of the first entry, and one of the second");
+        assert!(data(&first).iter().all(|file| grown.files.contains(file)), "{grown:?}");
+    }
+}
+
+fn lesson_d10_a_checkpoint_during_a_burst_carries_the_exact_position(kind: LocalStoreKind) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = LocalPlace::new(kind, &folder.path().join("local"), "node-a");
+    let store = place.open().expect("opened");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut position = 0;
+            while !is_over.load(Ordering::Acquire) {
+                position += 1;
+                let text = position.to_string();
+                store.apply(end(position), &[put("a", &text), put("b", &text)]).expect("applied");
+            }
+        });
+        for round in 0..5 {
+            let before = store.end().position;
+            let checkpoint = place.checkpoint(&*store).expect("frozen");
+            assert!(checkpoint.end.position >= before);
+            let target = folder.path().join(format!("restored-{round}"));
+            let target = LocalPlace::new(kind, &target, "node-a");
+            carry_over(&checkpoint, &place, &target);
+            let restored = target.install(checkpoint.end).expect("whole");
+            let text = checkpoint.end.position.to_string();
+            let expected = if checkpoint.end.position == Position(0) {
+                vec![]
+            } else {
+                pairs(&[("a", &text), ("b", &text)])
+            };
+            assert_eq!((restored.end(), all(&*restored)), (checkpoint.end, expected));
+        }
+        is_over.store(true, Ordering::Release);
+    });
+}
+
 fn refuses_a_foreign_node(kind: LocalStoreKind) {
     let folder = tempfile::tempdir().expect("a folder");
     drop(open(kind, folder.path()));
@@ -269,6 +367,68 @@ fn refuses_a_damaged_or_lost_identity(kind: LocalStoreKind) {
     assert!(error.to_string().contains("it is missing, but the folder holds"), "{error}");
 }
 
+/// Killed between two files, or after the last one and before the rename.
+fn an_interrupted_restore_is_no_store_and_goes(kind: LocalStoreKind) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let from = LocalPlace::new(kind, &folder.path().join("from"), "node-a");
+    let store = from.open().expect("opened");
+    store.apply(end(1), &[put("a", "1")]).expect("applied");
+    let checkpoint = from.checkpoint(&*store).expect("frozen");
+    for left_out in 0..checkpoint.files.len() {
+        let target = folder.path().join(format!("to-{left_out}"));
+        let to = LocalPlace::new(kind, &target, "node-a");
+        let half = StoreCheckpoint { end: checkpoint.end, files: checkpoint.files[left_out..].to_vec() };
+        carry_over(&half, &from, &to);
+        to.download("half-a-file").expect("created").write_all(b"x").expect("written");
+        // The process dies here; the next one starts.
+        let left = to.clean_up().expect("clean");
+        assert_eq!(left, [folder.path().join(format!("to-{left_out}.restoring"))]);
+        let opened = to.open().expect("an empty store");
+        assert_eq!((opened.end(), all(&*opened)), (LogEnd::default(), vec![]));
+        drop(opened);
+        to.discard().expect("deleted");
+        assert!(!target.exists());
+        carry_over(&checkpoint, &from, &to);
+        assert_eq!(to.install(end(1)).expect("whole").end(), end(1));
+    }
+}
+
+/// It never gets the store's name, so that a crash leaves no store that every start refuses.
+fn a_store_that_does_not_fit_is_not_installed(kind: LocalStoreKind) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let from = LocalPlace::new(kind, &folder.path().join("from"), "node-a");
+    let store = from.open().expect("opened");
+    store.apply(end(1), &[put("a", "1")]).expect("applied");
+    let checkpoint = from.checkpoint(&*store).expect("frozen");
+    let refused = |node: &str, to_end: LogEnd, kind: LocalStoreKind| {
+        let target = folder.path().join("to");
+        let to = LocalPlace::new(kind, &target, node);
+        carry_over(&checkpoint, &from, &LocalPlace::new(from_kind(&checkpoint), &target, node));
+        let Err(error) = to.install(to_end) else { panic!("it was installed") };
+        assert!(!target.exists());
+        to.discard().expect("deleted");
+        error
+    };
+    let error = refused("node-a", end(2), kind);
+    assert!(error.to_string().contains("should end at position 2, and ends at 1"), "{error}");
+    let error = refused("node-b", end(1), kind);
+    assert!(matches!(error, LocalStoreError::ForeignNode { .. }), "{error}");
+    let other = match kind {
+        LocalStoreKind::Memory => LocalStoreKind::RocksDb,
+        LocalStoreKind::RocksDb => LocalStoreKind::Memory,
+    };
+    let error = refused("node-a", end(1), other);
+    assert!(matches!(error, LocalStoreError::OtherKind { .. }), "{error}");
+    let to = LocalPlace::new(kind, &folder.path().join("to"), "node-a");
+    let Err(error) = to.install(end(1)) else { panic!("nothing was installed") };
+    assert!(matches!(error, LocalStoreError::Io { .. }), "{error}");
+}
+
+fn from_kind(checkpoint: &StoreCheckpoint) -> LocalStoreKind {
+    let is_memory = checkpoint.files.iter().any(|file| &*file.local_name == "checkpoint");
+    if is_memory { LocalStoreKind::Memory } else { LocalStoreKind::RocksDb }
+}
+
 macro_rules! conformance {
     ($module:ident, $kind:expr, [$($name:ident),+ $(,)?]) => {
         mod $module {
@@ -297,6 +457,11 @@ macro_rules! conformance_of {
                 equals_a_map_under_random_changes,
                 wants_a_flush_after_many_bytes,
                 flushes_beside_writes,
+                d_046_a_checkpoint_is_the_store_after_one_entry_and_opens_elsewhere,
+                d_046_what_did_not_change_has_the_same_content,
+                lesson_d10_a_checkpoint_during_a_burst_carries_the_exact_position,
+                an_interrupted_restore_is_no_store_and_goes,
+                a_store_that_does_not_fit_is_not_installed,
                 refuses_a_foreign_node,
                 refuses_a_newer_format,
                 refuses_another_kind,

@@ -11,7 +11,7 @@ use crate::files;
 /// The newest local store format that this version writes and reads.
 pub const LOCAL_FORMAT_VERSION: u32 = 1;
 
-const IDENTITY_FILE: &str = "IDENTITY";
+pub(super) const IDENTITY_FILE: &str = "IDENTITY";
 
 /// Which implementation wrote a local store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +63,17 @@ pub(super) fn claim(folder: &Path, kind: LocalStoreKind, node_id: &str) -> Resul
         }
         Err(source) => Err(LocalStoreError::Io { action: "cannot read", path: file, source }),
     }
+}
+
+/// Checks that `folder` is this node's, and of this kind. It is never made so.
+pub(super) fn expect(folder: &Path, kind: LocalStoreKind, node_id: &str) -> Result<(), LocalStoreError> {
+    let file = folder.join(IDENTITY_FILE);
+    let text = fs::read_to_string(&file).map_err(|source| LocalStoreError::Io {
+        action: "cannot read",
+        path: file.clone(),
+        source,
+    })?;
+    check(folder, &file, &text, kind, node_id)
 }
 
 fn check(

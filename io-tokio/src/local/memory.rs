@@ -1,5 +1,6 @@
 //! The local store as a map in memory. Its checkpoint file lets the log be trimmed.
 
+use std::fs;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +11,8 @@ use dexzd_core::log::LogEnd;
 
 use super::checkpoint::{self, Map};
 use super::error::LocalStoreError;
-use super::identity::{self, LocalStoreKind};
+use super::identity::{self, IDENTITY_FILE, LocalStoreKind};
+use super::place::{StoreCheckpoint, io_error, listed};
 use super::{LocalStore, RESERVED_KEY_PREFIX};
 use crate::files;
 
@@ -55,6 +57,12 @@ impl MemoryStore {
             checkpoint_bytes: AtomicU64::new(bytes),
             failed: AtomicBool::new(false),
         })
+    }
+
+    /// A copy that shares keys and values, so readers and the writer wait for pointers only.
+    fn copy(&self) -> (LogEnd, Map) {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        (state.end, state.map.clone())
     }
 
     fn check_usable(&self) -> Result<(), LocalStoreError> {
@@ -124,12 +132,10 @@ impl LocalStore for MemoryStore {
     fn flush(&self) -> Result<LogEnd, LocalStoreError> {
         let _one = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_usable()?;
-        // The copy shares keys and values, so readers and the writer wait for pointers only.
-        let (end, map) = {
-            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-            self.unflushed_bytes.store(0, Ordering::Relaxed);
-            (state.end, state.map.clone())
-        };
+        // What is applied meanwhile may be counted again: then the next flush comes a little early.
+        let unflushed = self.unflushed_bytes.load(Ordering::Relaxed);
+        let (end, map) = self.copy();
+        self.unflushed_bytes.fetch_sub(unflushed, Ordering::Relaxed);
         if end == self.durable_end() {
             return Ok(end);
         }
@@ -141,6 +147,29 @@ impl LocalStore for MemoryStore {
         self.checkpoint_bytes.store(bytes, Ordering::Relaxed);
         *self.durable.lock().unwrap_or_else(PoisonError::into_inner) = end;
         Ok(end)
+    }
+
+    fn checkpoint(&self, folder: &Path) -> Result<StoreCheckpoint, LocalStoreError> {
+        self.check_usable()?;
+        let frozen = self.freeze(folder);
+        if frozen.is_err() {
+            self.failed.store(true, Ordering::Release);
+        }
+        frozen
+    }
+}
+
+impl MemoryStore {
+    fn freeze(&self, folder: &Path) -> Result<StoreCheckpoint, LocalStoreError> {
+        let (end, map) = self.copy();
+        fs::create_dir(folder).map_err(|source| io_error("cannot create", folder, source))?;
+        let identity = folder.join(IDENTITY_FILE);
+        fs::copy(self.folder.join(IDENTITY_FILE), &identity)
+            .map_err(|source| io_error("cannot write", &identity, source))?;
+        let file = folder.join(CHECKPOINT_FILE);
+        checkpoint::write(&file, end, &map).map_err(|source| io_error("cannot write", &file, source))?;
+        let files = vec![listed(IDENTITY_FILE, &identity)?, listed(CHECKPOINT_FILE, &file)?];
+        Ok(StoreCheckpoint { end, files })
     }
 }
 

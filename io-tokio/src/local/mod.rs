@@ -12,6 +12,7 @@ mod checkpoint;
 mod error;
 mod identity;
 mod memory;
+mod place;
 #[cfg(feature = "rocksdb")]
 mod rocks;
 
@@ -27,6 +28,7 @@ use dexzd_core::log::LogEnd;
 pub use error::{LocalReadFailed, LocalStoreError};
 pub use identity::{LOCAL_FORMAT_VERSION, LocalStoreKind};
 pub use memory::MemoryStore;
+pub use place::{LocalPlace, StoreCheckpoint};
 #[cfg(feature = "rocksdb")]
 pub use rocks::RocksStore;
 
@@ -62,6 +64,17 @@ pub trait LocalStore: StateRead + Send + Sync {
     ///
     /// The disk or the store failed (D-33).
     fn flush(&self) -> Result<LogEnd, LocalStoreError>;
+
+    /// Freezes the store between two entries, as files in `folder`, which is created and must not exist.
+    /// Opened in the place of a store, they are one that ends at [`StoreCheckpoint::end`].
+    ///
+    /// Takes long, for the files are hashed; runs beside reads and [`apply`](Self::apply) without blocking
+    /// them. Files that did not change are the same files, which cost no room twice. One at a time.
+    ///
+    /// # Errors
+    ///
+    /// The disk or the store failed (D-33).
+    fn checkpoint(&self, folder: &Path) -> Result<StoreCheckpoint, LocalStoreError>;
 }
 
 /// Opens the local store of `node_id` in `folder`, creating it if there is none.

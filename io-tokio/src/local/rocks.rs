@@ -3,6 +3,9 @@
 //! Its own write-ahead log is off: ours is the truth. There is one column family, so whatever a flush
 //! leaves on disk is a prefix of the entries applied, and the record of the end in it says which.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,13 +13,16 @@ use std::sync::{Mutex, PoisonError};
 use dexzd_core::engine::{Change, StateRead};
 use dexzd_core::ids::Position;
 use dexzd_core::log::{Chain, LogEnd};
+use dexzd_core::snapshot::CheckpointFile;
+use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, FlushOptions, LogLevel, Options, ReadOptions,
     WriteBatch, WriteOptions,
 };
 
 use super::error::{LocalReadFailed, LocalStoreError};
-use super::identity::{self, LocalStoreKind};
+use super::identity::{self, IDENTITY_FILE, LocalStoreKind};
+use super::place::{ROCKS_FOLDER, StoreCheckpoint, io_error, listed};
 use super::{LocalStore, RESERVED_KEY_PREFIX};
 
 /// Where the end stands, in the same batch as the changes that led to it.
@@ -28,6 +34,9 @@ const FLUSH_AFTER_BYTES: u64 = 24 << 20;
 /// them bound the memory when one is being flushed.
 const WRITE_BUFFER_BYTES: usize = 32 << 20;
 const WRITE_BUFFERS: i32 = 2;
+/// A file of a snapshot is uploaded as a whole, and four at a time: what that takes is bounded by this, and
+/// a compaction makes fewer bytes new to the next snapshot.
+const TABLE_FILE_BYTES: u64 = 32 << 20;
 /// Data, index and filter blocks together: memory does not grow with the state.
 const BLOCK_CACHE_BYTES: usize = 64 << 20;
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
@@ -35,6 +44,8 @@ const BLOOM_BITS_PER_KEY: f64 = 10.0;
 const BACKGROUND_JOBS: i32 = 2;
 /// Open table files keep their readers in memory.
 const OPEN_FILES: i32 = 512;
+/// A checkpoint is opened only to ask it for its end.
+const OPEN_CHECKPOINT_FILES: i32 = 16;
 /// Only what a person needs who looks into a failure.
 const INFO_LOG_FILES: usize = 2;
 
@@ -46,7 +57,16 @@ pub struct RocksStore {
     end: Mutex<LogEnd>,
     durable: Mutex<LogEnd>,
     unflushed_bytes: AtomicU64,
+    /// What the table files of the newest checkpoint are: they never change, and need not be read again.
+    known_files: Mutex<BTreeMap<String, KnownFile>>,
     failed: AtomicBool,
+}
+
+/// A table file that was hashed, and what it would not share with another one of its name.
+#[derive(Clone)]
+struct KnownFile {
+    inode: u64,
+    listed: CheckpointFile,
 }
 
 impl RocksStore {
@@ -57,7 +77,7 @@ impl RocksStore {
     /// See [`super::open_local_store`].
     pub fn open(folder: &Path, node_id: &str) -> Result<Self, LocalStoreError> {
         identity::claim(folder, LocalStoreKind::RocksDb, node_id)?;
-        let db_folder = folder.join("rocksdb");
+        let db_folder = folder.join(ROCKS_FOLDER);
         let failed = |action, error: &rocksdb::Error| LocalStoreError::Library {
             folder: db_folder.clone(),
             action,
@@ -80,6 +100,7 @@ impl RocksStore {
             end: Mutex::new(end),
             durable: Mutex::new(end),
             unflushed_bytes: AtomicU64::new(0),
+            known_files: Mutex::new(BTreeMap::new()),
             failed: AtomicBool::new(false),
         })
     }
@@ -171,6 +192,78 @@ impl LocalStore for RocksStore {
         }
         Ok(*durable)
     }
+
+    fn checkpoint(&self, folder: &Path) -> Result<StoreCheckpoint, LocalStoreError> {
+        self.check_usable()?;
+        let frozen = self.freeze(folder);
+        if frozen.is_err() {
+            self.failed.store(true, Ordering::Release);
+        }
+        frozen
+    }
+}
+
+impl RocksStore {
+    fn freeze(&self, folder: &Path) -> Result<StoreCheckpoint, LocalStoreError> {
+        fs::create_dir(folder).map_err(|source| io_error("cannot create", folder, source))?;
+        let identity = folder.join(IDENTITY_FILE);
+        let own = self.folder.parent().expect("the files of RocksDB lie in a folder of the store");
+        fs::copy(own.join(IDENTITY_FILE), &identity)
+            .map_err(|source| io_error("cannot write", &identity, source))?;
+        let frozen = folder.join(ROCKS_FOLDER);
+        // It flushes what is in memory and links the table files; without a write-ahead log they are all.
+        Checkpoint::new(&self.db)
+            .and_then(|checkpoint| checkpoint.create_checkpoint(&frozen))
+            .map_err(|error| self.failure("make a checkpoint of itself", &error))?;
+        // Before it is opened: that leaves files of its own.
+        let mut files = self.list(&frozen)?;
+        files.push(listed(IDENTITY_FILE, &identity)?);
+        Ok(StoreCheckpoint { end: self.end_of(&frozen)?, files })
+    }
+
+    fn list(&self, frozen: &Path) -> Result<Vec<CheckpointFile>, LocalStoreError> {
+        let unlistable = |source| io_error("cannot list", frozen, source);
+        let mut known = self.known_files.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut files, mut still_known) = (Vec::new(), BTreeMap::new());
+        for entry in fs::read_dir(frozen).map_err(unlistable)? {
+            let entry = entry.map_err(unlistable)?;
+            let metadata = entry.metadata().map_err(unlistable)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !metadata.is_file() || name == IDENTITY_FILE {
+                continue;
+            }
+            let file = match known.get(&name) {
+                Some(known) if known.inode == metadata.ino() && known.listed.size_bytes == metadata.len() => {
+                    known.listed.clone()
+                }
+                Some(_) | None => listed(&name, &entry.path())?,
+            };
+            if name.ends_with(".sst") {
+                still_known.insert(name, KnownFile { inode: metadata.ino(), listed: file.clone() });
+            }
+            files.push(file);
+        }
+        *known = still_known;
+        Ok(files)
+    }
+
+    /// How far a checkpoint is: applying went on while it was made.
+    fn end_of(&self, frozen: &Path) -> Result<LogEnd, LocalStoreError> {
+        let mut options = options();
+        options.create_if_missing(false);
+        options.set_max_open_files(OPEN_CHECKPOINT_FILES);
+        let opened = DB::open_for_read_only(&options, frozen, false);
+        let bytes = opened
+            .and_then(|opened| opened.get(END_KEY))
+            .map_err(|error| self.failure("read its own checkpoint", &error))?;
+        match bytes {
+            Some(bytes) => decode_end(&bytes).ok_or_else(|| LocalStoreError::Damaged {
+                file: frozen.to_path_buf(),
+                detail: format!("the record of its end has {} bytes, not 40", bytes.len()),
+            }),
+            None => Ok(LogEnd::default()),
+        }
+    }
 }
 
 fn options() -> Options {
@@ -187,6 +280,7 @@ fn options() -> Options {
     options.create_if_missing(true);
     options.set_block_based_table_factory(&blocks);
     options.set_compression_type(DBCompressionType::Lz4);
+    options.set_target_file_size_base(TABLE_FILE_BYTES);
     options.set_write_buffer_size(WRITE_BUFFER_BYTES);
     options.set_max_write_buffer_number(WRITE_BUFFERS);
     options.set_max_background_jobs(BACKGROUND_JOBS);

@@ -10,7 +10,7 @@ use dexzd_core::log::LogEnd;
 use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
 
 use super::*;
-use crate::local::{LocalReadFailed, LocalStore, LocalStoreError};
+use crate::local::{LocalReadFailed, LocalStore, LocalStoreError, StoreCheckpoint};
 use crate::log::{Disk, RealDisk};
 use crate::store::{DeleteOutcome, ListOutcome, ObjectStore, SizedListOutcome};
 
@@ -186,6 +186,10 @@ impl LocalStore for FaultyLocal {
     fn flush(&self) -> Result<LogEnd, LocalStoreError> {
         self.1.asked(Asked::Flush);
         self.0.flush()
+    }
+
+    fn checkpoint(&self, folder: &Path) -> Result<StoreCheckpoint, LocalStoreError> {
+        self.0.checkpoint(folder)
     }
 }
 
