@@ -25,7 +25,7 @@ use dexzd_core::node::Role;
 use dexzd_core::standby::StandbyConfig;
 use dexzd_io_tokio::Clock;
 use dexzd_io_tokio::local::default_kind;
-use dexzd_io_tokio::runtime::{NodeConfig, NodeHandle, start};
+use dexzd_io_tokio::runtime::{NodeConfig, NodeHandle, Storage, start};
 
 fn main() {
     let arguments: Vec<String> = env::args().collect();
@@ -43,7 +43,7 @@ fn main() {
         fail_if_held: false,
         standby: StandbyConfig::default(),
         attempt_drain_timeout: Duration::from_secs(5),
-        durability,
+        storage: Storage::DataDir { durability },
         local_store: default_kind(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
@@ -51,8 +51,8 @@ fn main() {
         let clock = Clock::new();
         let begun = clock.now().instant;
         let node = start(config, Arc::new(())).expect("started");
-        let mut role = node.role();
-        role.wait_for(|role| *role == Role::Active).await.expect("active");
+        let mut view = node.view();
+        view.wait_for(|view| view.role == Role::Active).await.expect("active");
         println!("serving after {:?}", clock.now().instant.saturating_since(begun));
         report_memory();
         if command == "open" {
@@ -120,17 +120,17 @@ async fn run_flow(node: &NodeHandle, number: u64, waiting: bool) {
         }
         .into(),
     );
-    node.call(call).await.expect("started");
+    node.call(node.period(), call).await.expect("started");
     if waiting {
         return;
     }
     let call = Call::WaitForFlow { target: Target { flow_id, run_id: None }, wait_ms: None };
-    let answer = node.call(call).await.expect("closed");
+    let answer = node.call(node.period(), call).await.expect("closed");
     assert!(matches!(answer, Answer::FlowResult(_)));
 }
 
 async fn work(node: NodeHandle) {
-    let (sender, mut receiver) = node.open_stream();
+    let (sender, mut receiver) = node.open_stream(node.period()).expect("it serves");
     sender.send(WorkerFrame::Hello(Hello {
         worker: Name::new("worker"),
         slots: 1_000,

@@ -17,6 +17,9 @@ use crate::files;
 
 /// The name of the lock file in the data directory.
 pub const LOCK_FILE: &str = "dev.lock";
+/// The name of the lock file on the private volume of a process whose lease and log lie on a shared store. It
+/// only keeps a second process off the volume; it says nothing about the lease.
+pub const VOLUME_LOCK_FILE: &str = "local.lock";
 
 /// File systems on which `flock` excludes every other process, by the number that `statfs` gives.
 /// Network, cluster and user-space file systems are missing on purpose: their locks may be local to one
@@ -51,8 +54,8 @@ pub enum LockOutcome {
 pub enum LockError {
     /// Another process has it (HA-5).
     #[error(
-        "another dex-server-zd process{holder} uses the data directory {folder} (it holds {path}): stop it, or start \
-         this one with another --data-dir"
+        "another dex-server-zd process{holder} uses the data directory {folder} (it holds {path}): stop it, or give \
+         this one a directory of its own"
     )]
     HeldByAnother {
         /// The data directory.
@@ -90,7 +93,20 @@ impl DevLock {
     ///
     /// Another process holds the lock, or the operating system refuses.
     pub fn acquire(folder: &Path) -> Result<LockOutcome, LockError> {
-        let path = folder.join(LOCK_FILE);
+        Self::acquire_file(folder, LOCK_FILE)
+    }
+
+    /// The same for the private volume of a process on a shared object store (lesson H1).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub fn acquire_volume(folder: &Path) -> Result<LockOutcome, LockError> {
+        Self::acquire_file(folder, VOLUME_LOCK_FILE)
+    }
+
+    fn acquire_file(folder: &Path, name: &str) -> Result<LockOutcome, LockError> {
+        let path = folder.join(name);
         let io_error = |action| {
             let path = path.clone();
             move |source: io::Error| LockError::Io { action, path, source }

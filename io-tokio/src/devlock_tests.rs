@@ -18,8 +18,8 @@ fn ha_005_lesson_h1_a_second_lock_is_refused_with_the_path_and_the_holder() {
     assert_eq!(
         error.to_string(),
         format!(
-            "another dex-server-zd process {} uses the data directory {} (it holds {}): stop it, or start this one \
-             with another --data-dir",
+            "another dex-server-zd process {} uses the data directory {} (it holds {}): stop it, or give this one a \
+             directory of its own",
             process::id(),
             folder.path().display(),
             folder.path().join("dev.lock").display(),

@@ -16,6 +16,6 @@ pub mod runtime;
 pub mod store;
 
 pub use clock::{Clock, entropy, entropy_u128};
-pub use devlock::{DevLock, LOCK_FILE, LockError, LockOutcome};
+pub use devlock::{DevLock, LOCK_FILE, LockError, LockOutcome, VOLUME_LOCK_FILE};
 pub use durability::{CleanRun, DurabilityMode, UncleanError, UnknownDurabilityMode};
 pub use gate::Gate;

@@ -16,7 +16,7 @@ use dexzd_core::gate::GateView;
 use dexzd_core::node::Role;
 use dexzd_core::stop::StopReason;
 use dexzd_io_tokio::local;
-use dexzd_io_tokio::runtime::{self, NodeConfig, NodeHandle, Stopped, WorkerSender};
+use dexzd_io_tokio::runtime::{self, NodeConfig, NodeHandle, Stopped, Storage, WorkerSender};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
@@ -168,13 +168,13 @@ async fn attend(
     config: &Config,
     addresses: &Addresses,
 ) -> End {
-    let mut roles = node.role();
+    let mut views = node.view();
     let mut told_ready = false;
     let mut told_to_stop: Option<tokio::time::Instant> = None;
     let stopped = node.stopped();
     tokio::pin!(stopped);
     loop {
-        let role = *roles.borrow_and_update();
+        let role = views.borrow_and_update().role;
         names.set_serving(role.is_serving());
         if role == Role::Active && !told_ready {
             told_ready = true;
@@ -195,7 +195,7 @@ async fn attend(
                 );
                 node.shutdown();
             }
-            changed = roles.changed() => {
+            changed = views.changed() => {
                 if changed.is_err() {
                     return End::Stopped(stopped.await);
                 }
@@ -269,7 +269,7 @@ fn node_config(config: &Config) -> NodeConfig {
         fail_if_held: config.lease_fail_if_held,
         standby: config.standby.to_core(),
         attempt_drain_timeout: config.attempt_drain_timeout,
-        durability: config.durability,
+        storage: Storage::DataDir { durability: config.durability },
         local_store: local::default_kind(),
     }
 }
@@ -326,11 +326,11 @@ impl Backend for Shell {
     }
 
     fn is_serving(&self) -> bool {
-        self.node.role().borrow().is_serving()
+        self.node.role().is_serving()
     }
 
     fn role_label(&self) -> &'static str {
-        self.node.role().borrow().label()
+        self.node.role().label()
     }
 
     fn node_id(&self) -> &str {
@@ -338,14 +338,11 @@ impl Backend for Shell {
     }
 
     async fn call(&self, call: Call) -> Result<Answer, CallError> {
-        self.node.call(call).await
+        self.node.call(self.node.period(), call).await
     }
 
     fn open_stream(&self) -> Option<WorkerConnection> {
-        if !self.is_serving() {
-            return None;
-        }
-        let (sender, receiver) = self.node.open_stream();
+        let (sender, receiver) = self.node.open_stream(self.node.period())?;
         let from_engine: mpsc::UnboundedReceiver<ServerFrame> = receiver.into_frames();
         Some(WorkerConnection { to_engine: Box::new(sender), from_engine })
     }

@@ -1,9 +1,8 @@
 //! Following the log as a hot standby: when, with which bounds, and how hot it is (HA-42, HA-59, HA-100,
 //! D-14, D-38).
 
-use core::time::Duration;
-
 use super::event::NodeEvent;
+use super::health::Standing;
 use super::io::{FollowOrder, Output};
 use super::machine::{Lease, Node};
 use super::role::Role;
@@ -22,23 +21,22 @@ pub(super) struct Follow {
 }
 
 impl Node {
-    /// The state that a hot standby shows; nothing on any other process.
-    pub(super) fn follower_state(&self, now: Instant) -> Option<FollowerState> {
+    /// What the state and the lag of a standby follow from.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
         let stands_by = matches!(self.role, Role::Waiting | Role::HoldOff);
-        if !self.config.standby.is_hot() || !stands_by {
-            return None;
-        }
+        let is_hot_mode = self.config.standby.is_hot();
         let state = self.follow.report.map_or(FollowerState::Bootstrapping, |report| report.state);
-        // A follower that hangs says nothing: silence is lag too.
-        let is_late = self.lag(now) > self.config.standby.behind_lag_threshold();
-        Some(if state == FollowerState::Following && is_late { FollowerState::Behind } else { state })
+        let caught_up_at = self.follow.report.and_then(|report| report.caught_up_at);
+        Standing {
+            reported: (is_hot_mode && stands_by).then_some(state),
+            since: caught_up_at.or(self.standby_since),
+            behind_lag_threshold: self.config.standby.behind_lag_threshold(),
+        }
     }
 
-    /// Time since everything known was applied (D-14): since the begin of the standby period, if it never
-    /// was.
-    pub(super) fn lag(&self, now: Instant) -> Duration {
-        let caught_up_at = self.follow.report.and_then(|report| report.caught_up_at);
-        caught_up_at.or(self.standby_since).map_or(Duration::ZERO, |since| now.saturating_since(since))
+    pub(super) fn follower_state(&self, now: Instant) -> Option<FollowerState> {
+        self.standing().state(now)
     }
 
     pub(super) fn follower_reports(&mut self, look: Look, report: FollowerReport) {

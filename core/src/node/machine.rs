@@ -37,7 +37,8 @@ const ENGINE_STALL: Duration = Duration::from_secs(30);
 /// - what must be done: [`poll_output`](Node::poll_output);
 /// - when to call again: [`poll_timeout`](Node::poll_timeout);
 /// - for people, probes and connections: [`role`](Node::role), [`tenure`](Node::tenure),
-///   [`period`](Node::period), [`health`](Node::health), [`standby_gauges`](Node::standby_gauges).
+///   [`period`](Node::period), [`health`](Node::health), [`standby_gauges`](Node::standby_gauges),
+///   [`standing`](Node::standing).
 ///
 /// The shell runs it on a thread of its own:
 ///
@@ -221,6 +222,12 @@ impl Node {
     #[must_use]
     pub const fn role(&self) -> Role {
         self.role
+    }
+
+    /// The present tenure, or the last one.
+    #[must_use]
+    pub const fn epoch(&self) -> Option<Epoch> {
+        self.epoch
     }
 
     /// The lease as its holder knows it, while it is held.

@@ -21,7 +21,7 @@ pub use admin::{
 };
 pub use connections::{Connection, Period, RolePeriod};
 pub use event::{NodeEvent, NodeTimer};
-pub use health::{HOT_STANDBY_NAME, Health, READINESS_NAMES, StandbyGauges};
+pub use health::{HOT_STANDBY_NAME, Health, READINESS_NAMES, StandbyGauges, Standing};
 pub use io::{FollowOrder, Input, NodeConfig, OpenLog, Output};
 pub use machine::Node;
 pub use role::{Role, TRANSITIONS, Trigger};

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use dexzd_core::ids::{Position, RequestId};
 use dexzd_core::lease::{LeaseInput, LeaseOperation, Look};
-use dexzd_core::node::{Input, Node, Output, Role};
+use dexzd_core::node::{Input, Node, Output};
 use dexzd_core::stop::StopReason;
 use dexzd_core::store::{ReadOutcome, WriteOutcome};
 use tokio::sync::watch;
 
+use super::admin::AdminDesk;
 use super::event::EventSink;
 use super::messages::{ControlSender, DataMessage, DataSender, LogMessage, LogSender};
+use super::view::NodeView;
 use super::watchdog::Watchdog;
 use crate::clock::{Clock, entropy};
 use crate::gate::Gate;
@@ -35,8 +37,10 @@ pub(super) struct ControlPlane {
     pub(super) clock: Arc<Clock>,
     pub(super) watchdog: Watchdog,
     pub(super) events: Arc<dyn EventSink>,
-    pub(super) role: watch::Sender<Role>,
-    pub(super) gate: watch::Sender<Gate>,
+    pub(super) view: watch::Sender<NodeView>,
+    /// Of the newest tenure; the view follows it.
+    pub(super) gate: Gate,
+    pub(super) admin: Arc<AdminDesk>,
     /// The newest durable position: read before every look, so that a commit wakes nobody (D-53).
     pub(super) durable: Arc<AtomicU64>,
     pub(super) durable_told: u64,
@@ -52,8 +56,9 @@ impl ControlPlane {
             }
             // After everything that comes with it: whoever sees the role finds the gate and the engine
             // as they should be.
-            self.show_role();
+            self.show();
             if let Some(end) = end {
+                self.admin.close(end.1);
                 return end;
             }
             match self.next_input() {
@@ -93,35 +98,45 @@ impl ControlPlane {
         Look { now: self.clock.now(), entropy: entropy() }
     }
 
-    fn perform(&self, output: Output) -> Option<(u8, StopReason)> {
+    fn perform(&mut self, output: Output) -> Option<(u8, StopReason)> {
         match output {
             Output::Lease { request, operation } => self.start_request(request, operation),
             Output::Survey { request } => self.log.send(LogMessage::Survey { request }),
             Output::OpenLog(open) => {
-                self.gate.send_replace(self.new_gate());
-                self.data.send(DataMessage::OpenLog(open));
+                self.gate = self.new_gate();
+                let period = self.node.period().number;
+                self.data.send(DataMessage::OpenLog { open, period });
             }
             Output::BuildEngine { epoch: _ } => self.data.send(DataMessage::BuildEngine),
             Output::Engine(order) => self.data.send(DataMessage::Order(order)),
-            Output::Gate(order) => self.gate.borrow().order(order),
+            Output::Gate(order) => self.gate.order(order),
             Output::Watchdog { exit_at } => self.watchdog.set(exit_at),
-            // For a keeper of snapshots, which the folder store has none of yet.
+            // For a keeper of snapshots.
             Output::LeaseWritten { .. } => {}
             Output::TrimmedBelow(position) => self.log.send(LogMessage::TrimBelow { position }),
             Output::Event(event) => self.events.node(&event),
-            Output::Follow(_) => unreachable!("only a hot standby follows, and this one is cold"),
-            Output::Admin { .. } => unreachable!("the AdminService is not offered yet"),
+            Output::Follow(order) => self.data.send(DataMessage::Follow(order)),
+            Output::Admin { call, answer } => self.admin.answer(call, answer),
             Output::Exit { code, reason } => return Some((code, reason)),
         }
         None
     }
 
-    fn show_role(&self) {
-        let role = self.node.role();
-        self.role.send_if_modified(|shown| {
-            let changed = *shown != role;
-            *shown = role;
-            changed
+    /// Shows what the node is now; wakes those who watch only if it shows.
+    fn show(&self) {
+        let standing = self.node.standing();
+        let view = NodeView {
+            role: self.node.role(),
+            epoch: self.node.epoch(),
+            period: self.node.period(),
+            standing,
+            is_hot: standing.is_hot(self.clock.now().instant),
+            gate: self.gate.clone(),
+        };
+        self.view.send_if_modified(|shown| {
+            let wakes = !view.looks_like(shown);
+            *shown = view;
+            wakes
         });
     }
 

@@ -12,14 +12,14 @@ use std::time::Duration;
 use dexzd_core::engine::{Engine, Input, NodeOrder, NodeReport, Output};
 use dexzd_core::ids::Position;
 use dexzd_core::log::{AppenderOutput, Startup};
-use dexzd_core::node::{Input as NodeInput, OpenLog};
+use dexzd_core::node::{Input as NodeInput, OpenLog, Period};
 use dexzd_core::stop::StopReason;
 use dexzd_core::time::{Instant, Now};
 
 use super::data_exits::Exits;
 use super::event::{EventSink, ShellEvent};
 use super::messages::{ApplyMessage, ApplySender, ControlSender, DataMessage, LogMessage, LogSender, Sender};
-use super::start::panic_text;
+use super::threads::panic_text;
 use super::upkeep::UpkeepMessage;
 use crate::clock::Clock;
 use crate::local::{LocalReadFailed, LocalStore};
@@ -47,6 +47,8 @@ pub(super) struct DataPlane {
     pub(super) exits: Exits,
     pub(super) phase: Phase,
     pub(super) alive_due: Instant,
+    /// The role period of this tenure: what comes from another one is for nobody (D-16).
+    pub(super) period: Period,
 }
 
 /// What the engine and the start are told by the configuration.
@@ -178,8 +180,8 @@ impl DataPlane {
 
     fn take_in(&mut self, message: DataMessage) {
         match message {
-            DataMessage::Call { id, call, reply } => {
-                if matches!(self.phase, Phase::Running(_)) {
+            DataMessage::Call { id, opened_in, call, reply } => {
+                if self.serves(opened_in) {
                     self.exits.call_opened(id, reply);
                     self.engine(Input::Call { id, call });
                 }
@@ -189,8 +191,8 @@ impl DataPlane {
                 self.exits.call_dropped(id);
                 self.engine(Input::CallDropped { id });
             }
-            DataMessage::StreamOpened { id, frames } => {
-                if matches!(self.phase, Phase::Running(_)) {
+            DataMessage::StreamOpened { id, opened_in, frames } => {
+                if self.serves(opened_in) {
                     self.exits.stream_opened(id, frames);
                 }
             }
@@ -208,11 +210,19 @@ impl DataPlane {
             DataMessage::Log(input) => self.engine(Input::Log(input)),
             DataMessage::Startup(input) => self.startup(input),
             DataMessage::LocalStoreOpened { local } => self.local_opened(local),
-            DataMessage::OpenLog(open) => self.open_log(open),
+            DataMessage::OpenLog { open, period } => {
+                self.period = period;
+                self.open_log(open);
+            }
+            DataMessage::Follow(order) => tracing::debug!(?order, "not followed yet"),
             DataMessage::BuildEngine => self.lease_confirmed(),
             DataMessage::Order(order) => self.order(order),
             DataMessage::Stop => unreachable!("the loop takes it"),
         }
+    }
+
+    fn serves(&self, opened_in: Period) -> bool {
+        matches!(self.phase, Phase::Running(_)) && opened_in == self.period
     }
 
     fn engine(&mut self, input: Input) {

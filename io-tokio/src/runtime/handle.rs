@@ -1,17 +1,23 @@
-//! What the server holds: calls, Worker streams, the gate, the role, the end.
+//! What the server holds: calls, Worker streams, admin calls, what the node is, its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use dexzd_core::engine::{Answer, Call, CallError};
 use dexzd_core::gate::GateView;
-use dexzd_core::ids::{CallId, Name, StreamId};
-use dexzd_core::node::{Input as NodeInput, Role};
+use dexzd_core::ids::{CallId, Name, ProcessId, StreamId};
+use dexzd_core::node::{
+    AdminAnswer, AdminError, AdminRequest, Health, Input as NodeInput, Period, Role, StandbyGauges,
+};
 use dexzd_core::stop::StopReason;
+use dexzd_core::time::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::admin::AdminDesk;
 use super::messages::{ControlSender, DataMessage, DataSender};
 use super::stream::{WorkerReceiver, WorkerSender};
+use super::view::NodeView;
+use crate::clock::Clock;
 use crate::gate::Gate;
 
 /// Calls that wait for their answers at the same time, long polls included: enough for every client of a
@@ -38,8 +44,10 @@ pub struct NodeHandle {
 pub(super) struct HandleShared {
     pub(super) data: DataSender,
     pub(super) control: ControlSender,
-    pub(super) role: watch::Receiver<Role>,
-    pub(super) gate: watch::Receiver<Gate>,
+    pub(super) view: watch::Receiver<NodeView>,
+    pub(super) admin: Arc<AdminDesk>,
+    pub(super) clock: Arc<Clock>,
+    pub(super) process_id: ProcessId,
     pub(super) stopped: watch::Receiver<Option<Stopped>>,
     pub(super) next_call: AtomicU64,
     pub(super) open_calls: AtomicUsize,
@@ -50,18 +58,21 @@ impl NodeHandle {
     /// Asks the engine and waits for the answer, which is durable and was released while the gate was
     /// open (D-47, D-48). Dropping the future ends the call; what it already decided stays decided.
     ///
+    /// `opened_in` is the period in which the call's connection was opened: one of an earlier period gets
+    /// UNAVAILABLE (D-16).
+    ///
     /// # Errors
     ///
     /// [`CallError::Unavailable`] if this process does not serve, or no longer; else what the engine says.
-    pub async fn call(&self, call: Call) -> Result<Answer, CallError> {
-        let gate = self.gate();
-        if !self.role().borrow().is_serving() || gate.look() == GateView::Shut {
+    pub async fn call(&self, opened_in: Period, call: Call) -> Result<Answer, CallError> {
+        let gate = self.way_in(opened_in).ok_or(CallError::Unavailable)?;
+        if gate.look() == GateView::Shut {
             return Err(CallError::Unavailable);
         }
         let _open = OpenCall::new(&self.shared.open_calls)?;
         let id = CallId(self.shared.next_call.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
-        self.shared.data.send(DataMessage::Call { id, call, reply });
+        self.shared.data.send(DataMessage::Call { id, opened_in, call, reply });
         let mut guard = DropGuard { data: &self.shared.data, id: Some(id) };
         // The sender is dropped if the data plane ends before it answers.
         let answer = answer.await.unwrap_or(Err(CallError::Unavailable));
@@ -69,26 +80,82 @@ impl NodeHandle {
         if gate.pass().await { answer } else { Err(CallError::Unavailable) }
     }
 
-    /// Opens a Worker stream. Dropping the sender ends it.
+    /// Opens a Worker stream over a connection of that period. Dropping the sender ends it. `None`: this
+    /// process does not serve, or the connection is of an earlier period (D-16).
     #[must_use]
-    pub fn open_stream(&self) -> (WorkerSender, WorkerReceiver) {
+    pub fn open_stream(&self, opened_in: Period) -> Option<(WorkerSender, WorkerReceiver)> {
+        let gate = self.way_in(opened_in)?;
         let id = StreamId(self.shared.next_stream.fetch_add(1, Ordering::Relaxed));
         let (frames, receiver) = mpsc::unbounded_channel();
-        self.shared.data.send(DataMessage::StreamOpened { id, frames });
-        (WorkerSender::new(id, self.shared.data.clone()), WorkerReceiver::new(receiver, self.gate()))
+        self.shared.data.send(DataMessage::StreamOpened { id, opened_in, frames });
+        Some((WorkerSender::new(id, self.shared.data.clone()), WorkerReceiver::new(receiver, gate)))
     }
 
-    /// The gate of the newest epoch. The server asks it once more when it hands an answer to the
+    /// A call of `AdminService`, credential and arguments checked (D-20). Dropping the future ends the
+    /// call; a step down that was accepted goes on.
+    ///
+    /// # Errors
+    ///
+    /// What the node says; UNAVAILABLE with [`AdminReason::Ended`](dexzd_core::node::AdminReason::Ended) if it
+    /// ends before it has answered.
+    pub async fn admin(&self, opened_in: Period, request: AdminRequest) -> Result<AdminAnswer, AdminError> {
+        let Some((call, answer)) = self.shared.admin.open() else {
+            return Err(self.shared.admin.unanswered());
+        };
+        self.shared.control.send(NodeInput::Admin { call, opened_in, request });
+        answer.await.unwrap_or_else(|_| Err(self.shared.admin.unanswered()))
+    }
+
+    /// What the node is, and every change of it.
+    #[must_use]
+    pub fn view(&self) -> watch::Receiver<NodeView> {
+        self.shared.view.clone()
+    }
+
+    /// The role now.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.shared.view.borrow().role
+    }
+
+    /// The period that a connection belongs to which is accepted now (D-16).
+    #[must_use]
+    pub fn period(&self) -> Period {
+        self.shared.view.borrow().period.number
+    }
+
+    /// The gate of the newest tenure. The server asks it once more when it hands an answer to the
     /// transport later than [`call`](Self::call) returned.
     #[must_use]
     pub fn gate(&self) -> Gate {
-        self.shared.gate.borrow().clone()
+        self.shared.view.borrow().gate.clone()
     }
 
-    /// The role, and every change of it.
+    /// What a health check answers now (HA-64 to HA-70).
     #[must_use]
-    pub fn role(&self) -> watch::Receiver<Role> {
-        self.shared.role.clone()
+    pub fn health(&self) -> Health {
+        let view = self.shared.view.borrow().clone();
+        view.health(self.now())
+    }
+
+    /// `dexzd_hot_standby_state` and `dexzd_hot_standby_lag_seconds` now (HA-82, HA-83), whatever the node's
+    /// threads do.
+    #[must_use]
+    pub fn standby_gauges(&self) -> StandbyGauges {
+        let standing = self.shared.view.borrow().standing;
+        standing.gauges(self.now())
+    }
+
+    /// The holder's clock, which connections are counted by (D-16).
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.shared.clock.now().instant
+    }
+
+    /// `holderProcessId` of this process, drawn at its start (D-12).
+    #[must_use]
+    pub fn process_id(&self) -> ProcessId {
+        self.shared.process_id
     }
 
     /// SIGTERM: drain, commit, release, end (HA-16, D-29). Returns at once.
@@ -108,6 +175,14 @@ impl NodeHandle {
                 detail: Some("the control plane panicked".to_owned()),
             },
         }
+    }
+}
+
+impl NodeHandle {
+    /// The gate that answers to a connection of this period must pass, if this process serves it.
+    fn way_in(&self, opened_in: Period) -> Option<Gate> {
+        let view = self.shared.view.borrow();
+        (view.is_serving() && view.period.number == opened_in).then(|| view.gate.clone())
     }
 }
 

@@ -6,7 +6,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::start::Wrap;
+use super::config::NodeConfig;
+use super::devices::Wrap;
 use crate::local::{LocalStore, LocalStoreError, LocalStoreKind, open_local_store};
 
 pub(super) struct LocalOpener {
@@ -19,6 +20,16 @@ pub(super) struct LocalOpener {
 }
 
 impl LocalOpener {
+    pub(super) fn new(config: &NodeConfig, folder: &str, wrap: Wrap<dyn LocalStore>) -> Self {
+        Self {
+            kind: config.local_store,
+            folder: config.data_dir.join(folder),
+            node_id: config.node_id.clone(),
+            opened: None,
+            wrap,
+        }
+    }
+
     pub(super) fn open(&mut self) -> Result<Arc<dyn LocalStore>, LocalStoreError> {
         let opened = match self.opened.take() {
             Some(opened) => opened,

@@ -6,7 +6,7 @@ use std::sync::mpsc as std_mpsc;
 use dexzd_core::engine::{Answer, Call, CallError, Change, NodeOrder, ServerFrame, WorkerFrame};
 use dexzd_core::ids::{Blob, CallId, Position, RequestId, StreamId};
 use dexzd_core::log::{AppenderInput, LogEnd, StartupInput};
-use dexzd_core::node::{Input as NodeInput, OpenLog};
+use dexzd_core::node::{FollowOrder, Input as NodeInput, OpenLog, Period};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::local::LocalStore;
@@ -14,11 +14,11 @@ use crate::local::LocalStore;
 /// To the data plane.
 pub(super) enum DataMessage {
     /// A client asks.
-    Call { id: CallId, call: Call, reply: oneshot::Sender<Result<Answer, CallError>> },
+    Call { id: CallId, opened_in: Period, call: Call, reply: oneshot::Sender<Result<Answer, CallError>> },
     /// It went away.
     CallDropped { id: CallId },
     /// A Worker's stream begins.
-    StreamOpened { id: StreamId, frames: mpsc::UnboundedSender<ServerFrame> },
+    StreamOpened { id: StreamId, opened_in: Period, frames: mpsc::UnboundedSender<ServerFrame> },
     /// A Worker says something.
     Frame { stream: StreamId, frame: WorkerFrame },
     /// A Worker's stream ended.
@@ -29,8 +29,10 @@ pub(super) enum DataMessage {
     Startup(StartupInput),
     /// The local store is open.
     LocalStoreOpened { local: Arc<dyn LocalStore> },
-    /// `node` wants the log opened.
-    OpenLog(OpenLog),
+    /// `node` wants the log opened, in this period.
+    OpenLog { open: OpenLog, period: Period },
+    /// `node` orders the follower.
+    Follow(FollowOrder),
     /// `node` has confirmed the lease after the fence.
     BuildEngine,
     /// `node` orders.

@@ -11,29 +11,36 @@
 //! The control plane drives `core::node` and never waits for anything but its own messages, so nothing
 //! that the data plane, the log or the local store does can delay a renewal (lesson 10).
 
+mod admin;
 mod apply;
 mod config;
 mod control;
 mod data;
 mod data_exits;
 mod data_start;
+mod devices;
 mod event;
 mod handle;
 mod local_opener;
 mod log_thread;
 mod messages;
+mod place;
 mod recorder;
 mod start;
 mod stream;
 mod survey;
+mod teardown;
+mod threads;
 mod upkeep;
+mod view;
 mod watchdog;
 
-pub use config::{NodeConfig, StartError};
+pub use config::{NodeConfig, SharedStores, StartError, Storage};
 pub use event::{EventSink, ShellEvent};
 pub use handle::{NodeHandle, OPEN_CALLS, Stopped};
 pub use start::start;
 pub use stream::{WorkerReceiver, WorkerSender};
+pub use view::NodeView;
 
 #[cfg(test)]
 mod tests;

@@ -225,13 +225,16 @@ fn d_033_a_full_disk_stops_the_node_and_a_restart_with_space_goes_on() {
         let node = serving_on(folder.path(), &faults).await;
         start_flow(&node, "flow-1").await;
         Faults::set(&faults.disk_full, 1);
-        assert_eq!(node.call(flow_start("flow-2")).await, Err(CallError::Unavailable));
+        assert_eq!(node.call(node.period(), flow_start("flow-2")).await, Err(CallError::Unavailable));
         ends_with(&node, StopReason::LocalStoreFailed).await;
 
         Faults::set(&faults.disk_full, 0);
         let node = serving_on(folder.path(), &faults).await;
         assert_eq!(status(&node, "flow-1").await, FlowStatus::Running);
-        assert_eq!(node.call(Call::Describe(target("flow-2"))).await, Err(CallError::NotFound));
+        assert_eq!(
+            node.call(node.period(), Call::Describe(target("flow-2"))).await,
+            Err(CallError::NotFound)
+        );
         start_flow(&node, "flow-2").await;
         shut_down(node).await;
     });
@@ -244,7 +247,7 @@ fn d_033_lesson_h4_a_failed_sync_is_never_acknowledged_and_stops_the_node() {
     run(async {
         let node = serving_on(folder.path(), &faults).await;
         Faults::set(&faults.syncs_fail, 1);
-        assert_eq!(node.call(flow_start("flow-1")).await, Err(CallError::Unavailable));
+        assert_eq!(node.call(node.period(), flow_start("flow-1")).await, Err(CallError::Unavailable));
         ends_with(&node, StopReason::LocalStoreFailed).await;
     });
 }
@@ -257,7 +260,7 @@ fn d_033_a_local_store_that_cannot_be_read_stops_the_node() {
         let node = serving_on(folder.path(), &faults).await;
         Faults::set(&faults.reads_fail, 1);
         let unknown = Call::Describe(target("never started"));
-        assert_eq!(node.call(unknown).await, Err(CallError::Unavailable));
+        assert_eq!(node.call(node.period(), unknown).await, Err(CallError::Unavailable));
         let detail = ends_with(&node, StopReason::LocalStoreFailed).await;
         assert_eq!(detail, "the local store in the local store failed before and is not used any further");
     });
@@ -271,7 +274,7 @@ fn a_panic_of_the_data_plane_stops_the_node_with_its_own_reason() {
         let node = serving_on(folder.path(), &faults).await;
         Faults::set(&faults.reads_panic, 1);
         let unknown = Call::Describe(target("never started"));
-        assert_eq!(node.call(unknown).await, Err(CallError::Unavailable));
+        assert_eq!(node.call(node.period(), unknown).await, Err(CallError::Unavailable));
         let detail = ends_with(&node, StopReason::Internal).await;
         assert_eq!(detail, "the data plane panicked: a bug, on purpose");
     });
@@ -289,7 +292,7 @@ fn ha_031_d_032_lesson_a5_a_denied_renewal_stops_the_node_at_once_and_the_watchd
         while !WATCHDOG_BARKS.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(50));
         }
-        assert_eq!(node.call(flow_start("flow-1")).await, Err(CallError::Unavailable));
+        assert_eq!(node.call(node.period(), flow_start("flow-1")).await, Err(CallError::Unavailable));
     });
 }
 
@@ -318,7 +321,7 @@ fn lesson_a7_a_stalled_log_delays_no_renewal() {
         faults.set_stall(true);
         let call = tokio::spawn({
             let node = node.clone();
-            async move { node.call(flow_start("flow-1")).await }
+            async move { node.call(node.period(), flow_start("flow-1")).await }
         });
         // Each renewal is due 2 s after the one before: four of them outlive a lease of 6 s.
         wait_for_renewals(folder.path(), 4).await;
@@ -350,14 +353,20 @@ fn ha_009_the_log_is_synced_before_the_local_store_is_flushed_and_nothing_is_app
     let faults = Arc::new(Faults::default());
     let mode = DurabilityMode::ProcessCrashSafe;
     run(async {
-        let node = serving_with(NodeConfig { durability: mode, ..config(folder.path()) }, &faults).await;
+        let node = serving_with(
+            NodeConfig { storage: Storage::DataDir { durability: mode }, ..config(folder.path()) },
+            &faults,
+        )
+        .await;
         // 40 MB of inputs make the local store ask for a flush at least once.
         let clients: Vec<_> = (0..4)
             .map(|client| {
                 let node = node.clone();
                 tokio::spawn(async move {
                     for number in 0..10 {
-                        node.call(large_start(&format!("flow-{client}-{number}"))).await.expect("started");
+                        node.call(node.period(), large_start(&format!("flow-{client}-{number}")))
+                            .await
+                            .expect("started");
                     }
                 })
             })

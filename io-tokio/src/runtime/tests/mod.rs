@@ -20,7 +20,8 @@ use dexzd_core::node::{NodeEvent, Role};
 use dexzd_core::standby::StandbyConfig;
 use dexzd_core::stop::StopReason;
 
-use super::start::{Devices, start_on};
+use super::devices::Devices;
+use super::start::start_on;
 use super::*;
 use crate::devlock::LockOutcome;
 use crate::durability::DurabilityMode;
@@ -53,7 +54,7 @@ fn config(data_dir: &Path) -> NodeConfig {
         fail_if_held: false,
         standby: StandbyConfig::default(),
         attempt_drain_timeout: Duration::from_secs(1),
-        durability: DurabilityMode::Strict,
+        storage: Storage::DataDir { durability: DurabilityMode::Strict },
         local_store: LocalStoreKind::Memory,
     }
 }
@@ -74,9 +75,9 @@ async fn serving(config: NodeConfig) -> NodeHandle {
 }
 
 async fn wait_until_active(node: &NodeHandle) {
-    let mut role = node.role();
-    let active = role.wait_for(|role| matches!(role, Role::Active | Role::Stopped)).await;
-    assert_eq!(*active.expect("the node lives"), Role::Active);
+    let mut view = node.view();
+    let view = view.wait_for(|view| matches!(view.role, Role::Active | Role::Stopped)).await;
+    assert_eq!(view.expect("the node lives").role, Role::Active);
 }
 
 fn flow_start(flow_id: &str) -> Call {
@@ -112,7 +113,7 @@ fn movement(step_type: &str) -> Movement {
 }
 
 async fn start_flow(node: &NodeHandle, flow_id: &str) -> RunId {
-    match node.call(flow_start(flow_id)).await.expect("started") {
+    match node.call(node.period(), flow_start(flow_id)).await.expect("started") {
         Answer::Started { run_id, newly: true } => run_id,
         other => panic!("{other:?}"),
     }
@@ -120,14 +121,14 @@ async fn start_flow(node: &NodeHandle, flow_id: &str) -> RunId {
 
 async fn result(node: &NodeHandle, flow_id: &str) -> FlowStatus {
     let wait = Call::WaitForFlow { target: target(flow_id), wait_ms: None };
-    match node.call(wait).await.expect("closed") {
+    match node.call(node.period(), wait).await.expect("closed") {
         Answer::FlowResult(result) => result.status,
         other => panic!("{other:?}"),
     }
 }
 
 async fn status(node: &NodeHandle, flow_id: &str) -> FlowStatus {
-    match node.call(Call::Describe(target(flow_id))).await.expect("described") {
+    match node.call(node.period(), Call::Describe(target(flow_id))).await.expect("described") {
         Answer::Summary(summary) => summary.status,
         other => panic!("{other:?}"),
     }
@@ -151,7 +152,7 @@ fn hello(slots: u32) -> WorkerFrame {
 
 /// A Worker whose Steps lead from step1 over step2 to step3, and there to the end.
 async fn work(node: NodeHandle) {
-    let (sender, mut receiver) = node.open_stream();
+    let (sender, mut receiver) = node.open_stream(node.period()).expect("it serves");
     sender.send(hello(100));
     while let Some(frames) = receiver.recv().await {
         for frame in frames {
@@ -246,7 +247,7 @@ fn ha_006_ha_008_an_acknowledged_start_survives_a_crash_and_the_lease_is_taken_a
         // The image holds a held lease of 30 s; the lock of its folder makes it free at once.
         let node = serving(config(image.path())).await;
         assert_eq!(status(&node, "flow-1").await, FlowStatus::Running);
-        match node.call(flow_start("flow-1")).await.expect("known") {
+        match node.call(node.period(), flow_start("flow-1")).await.expect("known") {
             Answer::Started { run_id: again, newly } => assert_eq!((again, newly), (run_id, false)),
             other => panic!("{other:?}"),
         }
@@ -274,8 +275,8 @@ fn ha_053_calls_and_streams_of_a_stopped_node_end() {
     run(async {
         let node = serving(config(folder.path())).await;
         start_flow(&node, "flow-1").await;
-        let (_sender, mut receiver) = node.open_stream();
-        let waiting = node.call(Call::WaitForFlow { target: target("flow-1"), wait_ms: None });
+        let (_sender, mut receiver) = node.open_stream(node.period()).expect("it serves");
+        let waiting = node.call(node.period(), Call::WaitForFlow { target: target("flow-1"), wait_ms: None });
         let mut waiting = std::pin::pin!(waiting);
         // The call is on its way once it was polled.
         std::future::poll_fn(|context| {
@@ -287,9 +288,8 @@ fn ha_053_calls_and_streams_of_a_stopped_node_end() {
         assert_eq!(waiting.await, Err(CallError::Unavailable));
         assert_eq!(receiver.recv().await, None);
         assert_eq!(node.stopped().await.code, 0);
-        assert_eq!(node.call(flow_start("flow-2")).await, Err(CallError::Unavailable));
-        let (_sender, mut receiver) = node.open_stream();
-        assert_eq!(receiver.recv().await, None);
+        assert_eq!(node.call(node.period(), flow_start("flow-2")).await, Err(CallError::Unavailable));
+        assert!(node.open_stream(node.period()).is_none());
     });
 }
 
@@ -301,7 +301,7 @@ fn d_045_a_replaced_lock_file_stops_the_node_before_it_acknowledges() {
         let node = start_on(config(folder.path()), Arc::new(()), devices).expect("started");
         wait_until_active(&node).await;
         fs::rename(folder.path().join("dev.lock"), folder.path().join("moved")).expect("moved");
-        assert_eq!(node.call(flow_start("flow-1")).await, Err(CallError::Unavailable));
+        assert_eq!(node.call(node.period(), flow_start("flow-1")).await, Err(CallError::Unavailable));
         let stopped = node.stopped().await;
         assert_eq!((stopped.code, stopped.reason), (1, StopReason::DevLockReplaced));
     });
@@ -311,7 +311,10 @@ fn d_045_a_replaced_lock_file_stops_the_node_before_it_acknowledges() {
 fn ha_010_relaxed_keeps_everything_over_an_orderly_end_and_refuses_after_any_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let image = tempfile::tempdir().expect("a folder");
-    let relaxed = |path: &Path| NodeConfig { durability: DurabilityMode::Relaxed, ..config(path) };
+    let relaxed = |path: &Path| NodeConfig {
+        storage: Storage::DataDir { durability: DurabilityMode::Relaxed },
+        ..config(path)
+    };
     run(async {
         let node = serving(relaxed(folder.path())).await;
         start_flow(&node, "flow-1").await;
@@ -348,7 +351,7 @@ fn d_030_the_log_is_trimmed_once_the_local_store_is_past_it() {
         while !trimmed(&heard) {
             number += 1;
             assert!(number < 2_000, "2 GB of log and nothing was trimmed");
-            node.call(large_start(&format!("flow-{number}"))).await.expect("started");
+            node.call(node.period(), large_start(&format!("flow-{number}"))).await.expect("started");
         }
         shut_down(node).await;
         let node = serving(config(folder.path())).await;
