@@ -16,8 +16,8 @@ pub(crate) struct Arguments {
     light: bool,
 }
 
-/// What runs in the simulator, in the profile `sim`: optimised, with every assertion on.
-pub(crate) const SIMULATED: [&str; 3] = ["dexzd-core", "dexzd-io-sim", "dexzd-sim-tests"];
+/// What runs in the simulator, in the profile `sim`: optimised, with every assertion on. And what needs nothing.
+pub(crate) const SIMULATED: [&str; 4] = ["dexzd-core", "dexzd-io-sim", "dexzd-sim-tests", "dexzd-rig"];
 
 /// What links RocksDB, or is used beside it: always in the profile `release`, and always exactly these
 /// packages together. Another selection would give shared dependencies other features, and cargo would
