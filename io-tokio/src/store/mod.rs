@@ -3,6 +3,7 @@
 //! The calls block. Whoever must not be blocked makes them on a thread of its own (lesson 10). Answers
 //! come in the classes of [`dexzd_core::store`]; what follows from them, the core decides (D-9).
 
+mod cloud;
 mod folder;
 mod memory;
 mod names;
@@ -16,6 +17,10 @@ use std::io::{Read, Write};
 
 use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
 
+pub use cloud::{
+    AzureCredentials, CloudConfig, CloudError, CloudStore, GcsCredentials, Provider, S3Credentials, Trouble,
+    TroubleKind,
+};
 pub use folder::FolderStore;
 pub use memory::InMemoryObjectStore;
 pub use probe::{ProbeError, ProbeStep, probe};
@@ -103,7 +108,8 @@ pub trait ObjectStore: Send + Sync {
     /// Replaces an object if it still has this version.
     fn replace(&self, key: &str, body: &[u8], version: &Version) -> WriteOutcome;
 
-    /// Deletes an object. A version of it never counts again, also if the key is created anew.
+    /// Deletes an object. A version of it never counts again, also if the key is created anew; in stores
+    /// that name versions by content, as long as no two bodies of a key are equal, which nonces see to (D-50).
     fn delete(&self, key: &str) -> DeleteOutcome;
 
     /// Deletes an object whose key nobody will ever use again, with every trace of it.
@@ -111,7 +117,8 @@ pub trait ObjectStore: Send + Sync {
         self.delete(key)
     }
 
-    /// The keys that begin with `prefix` and come after `after`, ascending, at most `limit`.
+    /// The keys that begin with `prefix` and come after `after`, ascending, at most `limit`. What is cut off
+    /// comes last in the store's own order, which is the same for keys of letters, digits, `-`, `_`, `.`.
     fn list_after(&self, prefix: &str, after: &str, limit: usize) -> ListOutcome;
 
     /// The objects whose keys begin with `prefix` and come after `after`, with their sizes, by ascending
@@ -141,4 +148,9 @@ pub trait ObjectStore: Send + Sync {
 
     /// For people: which store this is.
     fn name(&self) -> String;
+
+    /// For people: what was behind the last answer that was transient or permanent, where more is known.
+    fn trouble(&self) -> Option<Trouble> {
+        None
+    }
 }

@@ -29,7 +29,7 @@ pub(super) fn parse_version_file(name: &OsStr) -> Option<u64> {
 }
 
 /// One part of a key as a name of one folder.
-fn escape(part: &str) -> String {
+pub(super) fn escape(part: &str) -> String {
     let mut name = String::with_capacity(part.len());
     for (index, byte) in part.bytes().enumerate() {
         let plain =
@@ -49,7 +49,16 @@ fn escape(part: &str) -> String {
 
 /// The part of a key that a folder name stands for; None if `escape` never makes that name.
 pub(super) fn unescape(name: &OsStr) -> Option<String> {
-    let name = name.to_str()?;
+    unescape_part(name.to_str()?)
+}
+
+/// A key from its escaped parts.
+pub(super) fn unescape_key(text: &str) -> Option<String> {
+    let parts: Option<Vec<String>> = text.split('/').map(unescape_part).collect();
+    Some(parts?.join("/"))
+}
+
+fn unescape_part(name: &str) -> Option<String> {
     if name == "%" {
         return Some(String::new());
     }
