@@ -29,6 +29,9 @@ pub trait LogStore: Send {
     /// whatever the durability mode promises (HA-8 to HA-10).
     fn append(&mut self, position: Position, entry: &[u8]) -> WriteOutcome;
 
+    /// A tenure begins. Where several entries share a file, what it writes begins a new one (D-45).
+    fn begin_epoch(&mut self) {}
+
     /// The lowest position above this one that has an entry.
     fn first_after(&mut self, position: Position) -> ListOutcome;
 

@@ -1,63 +1,120 @@
-//! The thread that applies durable entries to the local store, beside the log's next write.
+//! The thread of the local store: opens it, and applies entries to it in their order, beside the log's next
+//! read or write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 
+use dexzd_core::engine::Change;
+use dexzd_core::log::LogEnd;
 use dexzd_core::node::Input as NodeInput;
 use dexzd_core::stop::StopReason;
 
 use super::event::{EventSink, ShellEvent};
-use super::messages::{ApplyMessage, ControlSender, Sender};
+use super::local_opener::{LocalOpener, Replaced};
+use super::messages::{ApplyMessage, ControlSender, DataMessage, DataSender, Sender};
+use super::tracked::TrackedStore;
 use super::upkeep::UpkeepMessage;
 use crate::local::LocalStore;
 
 pub(super) struct Applier {
     pub(super) inbox: Receiver<ApplyMessage>,
+    pub(super) data: DataSender,
     pub(super) control: ControlSender,
     pub(super) upkeep: Sender<UpkeepMessage>,
-    pub(super) applied: Arc<AtomicU64>,
+    pub(super) opener: LocalOpener,
     /// Whether the log is synced before it acknowledges.
     pub(super) synced: bool,
     pub(super) events: Arc<dyn EventSink>,
 }
 
+/// The store that is open now.
+#[derive(Default)]
+struct Using {
+    local: Option<Arc<dyn LocalStore>>,
+    /// Where the engine looks, once there is one.
+    applied: Option<Arc<AtomicU64>>,
+    flush_asked: bool,
+}
+
 impl Applier {
-    pub(super) fn run(self) {
-        let mut local: Option<Arc<dyn LocalStore>> = None;
-        let mut flush_asked = false;
+    pub(super) fn run(mut self) {
+        let mut using = Using::default();
         while let Ok(message) = self.inbox.recv() {
             match message {
-                ApplyMessage::Use { local: opened } => local = Some(opened),
-                ApplyMessage::Apply { end, changes } => {
-                    let local = local.as_ref().expect("the engine writes after the store was opened");
-                    if let Err(error) = local.apply(end, &changes) {
-                        self.events.shell(&ShellEvent::Failure { detail: error.to_string() });
-                        self.control.send(NodeInput::Failed(StopReason::LocalStoreFailed));
+                ApplyMessage::Open => {
+                    let opened = self.opener.open();
+                    using = self.opened(opened);
+                }
+                ApplyMessage::Replace(replacement) => {
+                    let replaced = self.opener.replace(&replacement);
+                    using = self.opened(replaced);
+                }
+                ApplyMessage::ApplyRange { asker, end, changes } => {
+                    if !self.apply(&mut using, end, &changes) {
                         return;
                     }
-                    self.applied.store(end.position.0, Ordering::Release);
-                    let wants = local.wants_flush();
-                    if wants && !flush_asked {
-                        self.ask_for_flush();
+                    self.data.send(DataMessage::Applied { asker, position: end.position });
+                }
+                ApplyMessage::Serve { applied } => using.applied = Some(applied),
+                ApplyMessage::Apply { end, changes } => {
+                    if !self.apply(&mut using, end, &changes) {
+                        return;
                     }
-                    flush_asked = wants;
+                }
+                ApplyMessage::LetGo { in_order } => {
+                    using = Using::default();
+                    self.upkeep.send(UpkeepMessage::LetGo { in_order });
                 }
                 ApplyMessage::Stop => return,
             }
         }
     }
 
+    fn opened(&self, opened: Replaced) -> Using {
+        match opened {
+            Ok(opened) => {
+                let local: Arc<dyn LocalStore> = Arc::new(TrackedStore::new(opened, self.data.clone()));
+                self.upkeep.send(UpkeepMessage::Use { local: Arc::clone(&local) });
+                self.data.send(DataMessage::LocalStoreOpened(Ok(Arc::clone(&local))));
+                Using { local: Some(local), ..Using::default() }
+            }
+            Err(failure) => {
+                self.data.send(DataMessage::LocalStoreOpened(Err(failure)));
+                Using::default()
+            }
+        }
+    }
+
+    /// Whether it went well; if not, the node is told.
+    fn apply(&self, using: &mut Using, end: LogEnd, changes: &[Change]) -> bool {
+        let local = using.local.as_ref().expect("nothing is applied before the store is open");
+        if let Err(error) = local.apply(end, changes) {
+            self.events.shell(&ShellEvent::Failure { detail: error.to_string() });
+            self.control.send(NodeInput::Failed(StopReason::LocalStoreFailed));
+            return false;
+        }
+        if let Some(applied) = &using.applied {
+            applied.store(end.position.0, Ordering::Release);
+        }
+        let wants = local.wants_flush();
+        if wants && !using.flush_asked {
+            self.ask_for_flush(using.applied.is_some());
+        }
+        using.flush_asked = wants;
+        true
+    }
+
     /// Where the log is not synced with every entry, nothing is applied between the sync of the log and the
     /// flush that follows it: a crash of the host must not leave a local store that is ahead of its log,
     /// because a trimmed log could not rebuild it.
-    fn ask_for_flush(&self) {
+    fn ask_for_flush(&self, serving: bool) {
         if self.synced {
-            self.upkeep.send(UpkeepMessage::Flush { done: None });
+            self.upkeep.send(UpkeepMessage::Flush { serving, done: None });
             return;
         }
         let (done, over) = mpsc::channel();
-        self.upkeep.send(UpkeepMessage::Flush { done: Some(done) });
+        self.upkeep.send(UpkeepMessage::Flush { serving, done: Some(done) });
         // Either way it is over.
         let _ = over.recv();
     }

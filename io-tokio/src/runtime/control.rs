@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::admin::AdminDesk;
 use super::event::EventSink;
-use super::messages::{ControlSender, DataMessage, DataSender, LogMessage, LogSender};
+use super::messages::{ControlSender, DataMessage, DataSender, LogMessage, LogSender, Tenure};
 use super::view::NodeView;
 use super::watchdog::Watchdog;
 use crate::clock::{Clock, entropy};
@@ -41,7 +41,7 @@ pub(super) struct ControlPlane {
     /// Of the newest tenure; the view follows it.
     pub(super) gate: Gate,
     pub(super) admin: Arc<AdminDesk>,
-    /// The newest durable position: read before every look, so that a commit wakes nobody (D-53).
+    /// The newest durable position of this tenure: read before every look, so that a commit wakes nobody (D-53).
     pub(super) durable: Arc<AtomicU64>,
     pub(super) durable_told: u64,
 }
@@ -104,8 +104,13 @@ impl ControlPlane {
             Output::Survey { request } => self.log.send(LogMessage::Survey { request }),
             Output::OpenLog(open) => {
                 self.gate = self.new_gate();
-                let period = self.node.period().number;
-                self.data.send(DataMessage::OpenLog { open, period });
+                self.durable = Arc::default();
+                self.durable_told = 0;
+                self.data.send(DataMessage::OpenLog(Tenure {
+                    open,
+                    period: self.node.period().number,
+                    durable: Arc::clone(&self.durable),
+                }));
             }
             Output::BuildEngine { epoch: _ } => self.data.send(DataMessage::BuildEngine),
             Output::Engine(order) => self.data.send(DataMessage::Order(order)),

@@ -1,7 +1,13 @@
-//! The data plane's thread: opens the log, then drives `core::engine`.
+//! The data plane's thread: hosts one machine at a time, which follows the log, opens it, or serves from it.
+//!
+//! ```text
+//! idle ──Follow──▶ following ──OpenLog──▶ starting ──BuildEngine──▶ running ──Close──▶ idle, and so on
+//!   └────────────────OpenLog─────────────────▲
+//! ```
 //!
 //! It takes in all that waits, lets the core decide, and hands out what follows: entries to the log,
-//! changes to the local store, answers and frames to whoever waits for them, once they are durable.
+//! changes to the local store, answers and frames to whoever waits for them, once they are durable. What
+//! belongs to a tenure ends with its machine; an answer that comes later finds another asker.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,18 +15,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use dexzd_core::engine::{Engine, Input, NodeOrder, NodeReport, Output};
+use dexzd_core::engine::{Engine, Input, NodeOrder, NodeReport};
 use dexzd_core::ids::Position;
-use dexzd_core::log::{AppenderOutput, Startup};
-use dexzd_core::node::{Input as NodeInput, OpenLog, Period};
+use dexzd_core::log::{AppenderInput, LogEnd};
+use dexzd_core::node::{Input as NodeInput, Period};
+use dexzd_core::standby::{Follower, StandbyConfig};
 use dexzd_core::stop::StopReason;
 use dexzd_core::time::{Instant, Now};
 
 use super::data_exits::Exits;
+use super::data_local::{Local, Purpose, Then};
+use super::data_start::Starting;
 use super::event::{EventSink, ShellEvent};
-use super::messages::{ApplyMessage, ApplySender, ControlSender, DataMessage, LogMessage, LogSender, Sender};
+use super::messages::{
+    ApplySender, Asker, ControlSender, DataMessage, LogAnswer, LogMessage, LogSender, Tenure,
+};
 use super::threads::panic_text;
-use super::upkeep::UpkeepMessage;
 use crate::clock::Clock;
 use crate::local::{LocalReadFailed, LocalStore};
 
@@ -35,53 +45,55 @@ pub(super) struct DataPlane {
     pub(super) control: ControlSender,
     pub(super) log: LogSender,
     pub(super) apply: ApplySender,
-    pub(super) upkeep: Sender<UpkeepMessage>,
     pub(super) clock: Arc<Clock>,
     pub(super) events: Arc<dyn EventSink>,
-    /// Told to the control plane, which reads it when it looks (D-53).
-    pub(super) durable: Arc<AtomicU64>,
-    /// Told by the apply thread. Nothing waits for it, so it wakes nobody.
-    pub(super) applied: Arc<AtomicU64>,
-    pub(super) applied_told: u64,
     pub(super) settings: DataSettings,
-    pub(super) exits: Exits,
     pub(super) phase: Phase,
-    pub(super) alive_due: Instant,
+    /// Of the machine hosted now.
+    pub(super) asker: Asker,
+    pub(super) local: Local,
+    /// What the local store contains once all that was given out is applied.
+    pub(super) granted: LogEnd,
+    pub(super) exits: Exits,
     /// The role period of this tenure: what comes from another one is for nobody (D-16).
     pub(super) period: Period,
+    /// Of this tenure, told to the control plane (D-53).
+    pub(super) durable: Arc<AtomicU64>,
+    /// Of this tenure, told by the apply thread. Nothing waits for it, so it wakes nobody.
+    pub(super) applied: Arc<AtomicU64>,
+    pub(super) applied_told: u64,
+    pub(super) alive_due: Instant,
 }
 
-/// What the engine and the start are told by the configuration.
+/// What the machines are told by the configuration.
 pub(super) struct DataSettings {
     pub(super) node_id: String,
+    pub(super) standby: StandbyConfig,
     /// Whether the log is synced before it acknowledges (D-53).
     pub(super) synced: bool,
+    /// Whether snapshots can stand in for what was trimmed: on a shared store.
+    pub(super) has_snapshots: bool,
 }
 
-/// Where the data plane is in the life of its one epoch.
+/// What the data plane hosts.
 pub(super) enum Phase {
-    /// No lease yet.
+    /// Nothing: no lease, and nothing to follow.
     Idle,
     /// Waiting for the local store.
-    OpeningLocal(OpenLog),
+    Waiting(Purpose),
+    /// Following the log of another process.
+    Following(Box<Follower>),
     /// Reading the log to its end, writing the fence.
     Starting(Box<Starting>),
     /// The engine lives.
     Running(Box<Engine<Arc<dyn LocalStore>>>),
-    /// Closed or failed: nothing is done any more.
+    /// Failed: nothing is done any more, and the process ends.
     Over,
-}
-
-pub(super) struct Starting {
-    pub(super) open: OpenLog,
-    pub(super) startup: Startup,
-    /// None while a new one is on its way.
-    pub(super) local: Option<Arc<dyn LocalStore>>,
 }
 
 impl DataPlane {
     /// Runs until it is told to stop. A panic of the core or a local store that cannot be read ends the
-    /// epoch with a reason, never the thread without a word.
+    /// tenure with a reason, never the thread without a word.
     pub(super) fn run(mut self) {
         loop {
             match catch_unwind(AssertUnwindSafe(|| self.serve())) {
@@ -111,8 +123,9 @@ impl DataPlane {
                     break;
                 };
                 if matches!(taken, DataMessage::Stop) {
-                    self.phase = Phase::Over;
+                    self.host(Phase::Over);
                     self.exits.close();
+                    self.let_go(Then::Nothing, false);
                     return;
                 }
                 self.take_in(taken);
@@ -126,6 +139,12 @@ impl DataPlane {
             self.see_applied();
             self.hand_out();
         }
+    }
+
+    /// From now on this is hosted. Answers to what was hosted before are for nobody.
+    pub(super) fn host(&mut self, phase: Phase) -> Phase {
+        self.asker.0 += 1;
+        std::mem::replace(&mut self.phase, phase)
     }
 
     fn see_applied(&mut self) {
@@ -153,7 +172,8 @@ impl DataPlane {
 
     fn due(&self) -> Option<Instant> {
         match &self.phase {
-            Phase::Idle | Phase::OpeningLocal(_) | Phase::Over => None,
+            Phase::Idle | Phase::Waiting(_) | Phase::Over => None,
+            Phase::Following(follower) => follower.poll_timeout(),
             Phase::Starting(starting) => starting.startup.poll_timeout(),
             Phase::Running(engine) => {
                 Some(engine.poll_timeout().map_or(self.alive_due, |(due, _)| due.min(self.alive_due)))
@@ -164,7 +184,8 @@ impl DataPlane {
     fn tick(&mut self) {
         let now = self.clock.now();
         match &mut self.phase {
-            Phase::Idle | Phase::OpeningLocal(_) | Phase::Over => {}
+            Phase::Idle | Phase::Waiting(_) | Phase::Over => {}
+            Phase::Following(_) => self.tick_follower(now),
             Phase::Starting(_) => self.tick_start(now),
             Phase::Running(engine) => {
                 if engine.poll_timeout().is_some_and(|(due, _)| due <= now.instant) {
@@ -207,25 +228,62 @@ impl DataPlane {
                     self.engine(Input::StreamClosed { stream });
                 }
             }
-            DataMessage::Log(input) => self.engine(Input::Log(input)),
-            DataMessage::Startup(input) => self.startup(input),
-            DataMessage::LocalStoreOpened { local } => self.local_opened(local),
-            DataMessage::OpenLog { open, period } => {
-                self.period = period;
-                self.open_log(open);
-            }
-            DataMessage::Follow(order) => tracing::debug!(?order, "not followed yet"),
+            DataMessage::Log { asker, answer } if asker == self.asker => self.log_answered(answer),
+            DataMessage::Applied { asker, position } if asker == self.asker => self.range_applied(position),
+            DataMessage::Log { .. } | DataMessage::Applied { .. } => {}
+            DataMessage::LocalStoreOpened(opened) => self.local_opened(opened),
+            DataMessage::LocalStoreClosed => self.local_closed(),
+            DataMessage::OpenLog(tenure) => self.begin_tenure(tenure),
             DataMessage::BuildEngine => self.lease_confirmed(),
             DataMessage::Order(order) => self.order(order),
+            DataMessage::Follow(order) => self.follow(order),
             DataMessage::Stop => unreachable!("the loop takes it"),
         }
+    }
+
+    /// Everything that a tenure owns begins anew; its gate too, in the control plane.
+    fn begin_tenure(&mut self, tenure: Tenure) {
+        self.period = tenure.period;
+        self.durable = tenure.durable;
+        self.applied = Arc::default();
+        self.applied_told = 0;
+        self.exits = Exits::default();
+        self.log.send(LogMessage::BeginEpoch);
+        self.open_log(tenure.open);
     }
 
     fn serves(&self, opened_in: Period) -> bool {
         matches!(self.phase, Phase::Running(_)) && opened_in == self.period
     }
 
-    fn engine(&mut self, input: Input) {
+    fn log_answered(&mut self, answer: LogAnswer) {
+        match &self.phase {
+            Phase::Idle | Phase::Waiting(_) | Phase::Over => {}
+            Phase::Following(_) => self.follower_answered(answer),
+            Phase::Starting(_) => self.start_answered(answer),
+            Phase::Running(_) => match answer {
+                LogAnswer::Written { request, outcome } => {
+                    self.engine(Input::Log(AppenderInput::Written { request, outcome }));
+                }
+                LogAnswer::Read { request, outcome } => {
+                    self.engine(Input::Log(AppenderInput::Read { request, outcome }));
+                }
+                LogAnswer::Range { .. } | LogAnswer::Listed { .. } => {
+                    unreachable!("an engine reads no ranges")
+                }
+            },
+        }
+    }
+
+    fn range_applied(&mut self, position: Position) {
+        match &self.phase {
+            Phase::Idle | Phase::Waiting(_) | Phase::Running(_) | Phase::Over => {}
+            Phase::Following(_) => self.follower_applied(position),
+            Phase::Starting(_) => self.start_applied(position),
+        }
+    }
+
+    pub(super) fn engine(&mut self, input: Input) {
         if let Phase::Running(engine) = &mut self.phase {
             engine.handle(self.clock.now(), input);
         }
@@ -236,18 +294,30 @@ impl DataPlane {
             (Phase::Running(_), order) => self.engine(Input::Node(order)),
             // No engine was built: nothing can leave.
             (_, NodeOrder::Close) => {
-                self.phase = Phase::Over;
-                self.control.send(NodeInput::Engine(NodeReport::Closed));
+                self.end_tenure();
             }
             (_, NodeOrder::Serve | NodeOrder::Drain | NodeOrder::Interrupt | NodeOrder::Commit) => {}
         }
+    }
+
+    /// Calls and streams end here, and nothing leaves after it (D-37). Then the local store is made durable
+    /// and closed, which may take its time (HA-104).
+    pub(super) fn end_tenure(&mut self) {
+        self.exits.close();
+        self.host(Phase::Idle);
+        self.control.send(NodeInput::Engine(NodeReport::Closed));
+        self.let_go(Then::TellNode, true);
     }
 
     /// Carries out what the core wants until it wants nothing.
     fn hand_out(&mut self) {
         loop {
             let output = match &mut self.phase {
-                Phase::Idle | Phase::OpeningLocal(_) | Phase::Over => break,
+                Phase::Idle | Phase::Waiting(_) | Phase::Over => break,
+                Phase::Following(_) => {
+                    self.hand_out_follower();
+                    break;
+                }
                 Phase::Starting(_) => {
                     self.hand_out_start();
                     break;
@@ -262,51 +332,9 @@ impl DataPlane {
         self.exits.release();
     }
 
-    fn perform(&mut self, output: Output) {
-        match output {
-            Output::Reply { id, after, answer } => self.exits.reply(id, after, answer),
-            Output::Send { stream, after, frame } => self.exits.send(stream, after, frame),
-            Output::Withdraw { handout, .. } => self.exits.withdraw(handout),
-            Output::CloseStream { stream } => self.exits.close_stream(stream),
-            Output::Log(output) => self.perform_log(output),
-            Output::Node(report) => {
-                if report == NodeReport::Closed {
-                    // Calls and streams end here, and nothing leaves after it (D-37).
-                    self.exits.close();
-                    self.phase = Phase::Over;
-                }
-                self.control.send(NodeInput::Engine(report));
-            }
-            Output::Event(event) => self.events.engine(&event),
-        }
-    }
-
-    fn perform_log(&mut self, output: AppenderOutput) {
-        match output {
-            AppenderOutput::Write { request, position, entry } => {
-                self.log.send(LogMessage::Write { request, position, entry })
-            }
-            AppenderOutput::Read { request, position } => {
-                self.log.send(LogMessage::Read { request, position });
-            }
-            AppenderOutput::Apply { end, changes } => {
-                self.became_durable(end.position);
-                self.apply.send(ApplyMessage::Apply { end, changes });
-            }
-            AppenderOutput::Failed(reason) => {
-                self.fail(reason, "a log write ended this epoch".to_owned());
-            }
-        }
-    }
-
-    pub(super) fn became_durable(&mut self, position: Position) {
-        self.durable.store(position.0, Ordering::Release);
-        self.exits.became_durable(position);
-    }
-
-    /// Ends the epoch. Nothing that was not released leaves any more.
+    /// Ends the process. Nothing that was not released leaves any more.
     pub(super) fn fail(&mut self, reason: StopReason, detail: String) {
-        self.phase = Phase::Over;
+        self.host(Phase::Over);
         self.exits.close();
         self.events.shell(&ShellEvent::Failure { detail });
         self.control.send(NodeInput::Failed(reason));

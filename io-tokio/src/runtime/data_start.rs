@@ -3,52 +3,46 @@
 use std::sync::Arc;
 
 use dexzd_core::engine::{Engine, EngineConfig, limits};
-use dexzd_core::ids::Name;
-use dexzd_core::log::{LogEnd, Origin, Startup, StartupInput, StartupOptions, StartupOutput};
+use dexzd_core::ids::{Name, Position};
+use dexzd_core::log::{DiscardReason, LogEnd, Origin, Startup, StartupInput, StartupOptions, StartupOutput};
 use dexzd_core::node::{Input as NodeInput, OpenLog};
 use dexzd_core::stop::StopReason;
 use dexzd_core::time::{Now, Timestamp};
 
-use super::data::{DataPlane, Phase, Starting};
-use super::messages::{ApplyMessage, LogMessage};
-use super::upkeep::UpkeepMessage;
+use super::data::{DataPlane, Phase};
+use super::data_local::Purpose;
+use super::messages::{ApplyMessage, LogAnswer, LogMessage};
 use crate::clock::entropy;
-use crate::local::LocalStore;
+
+/// The log is being opened for this tenure.
+pub(super) struct Starting {
+    pub(super) open: OpenLog,
+    pub(super) startup: Startup,
+}
 
 impl DataPlane {
+    /// What a follower has applied is the store that the log is opened with: nothing is opened again, and
+    /// what is left to do does not grow with the state (lesson D11).
     pub(super) fn open_log(&mut self, open: OpenLog) {
-        self.phase = Phase::OpeningLocal(open);
-        self.log.send(LogMessage::OpenLocalStore);
+        self.local.saw_bound(open.trimmed_below);
+        if self.hand_over().is_none() {
+            self.replace_local(true);
+        }
+        self.with_local(Purpose::Start(open));
     }
 
-    /// The local store is open: first, or in the place of one that was discarded.
-    pub(super) fn local_opened(&mut self, local: Arc<dyn LocalStore>) {
-        let now = self.now();
-        match &mut self.phase {
-            Phase::OpeningLocal(open) => {
-                let open = *open;
-                let options = StartupOptions {
-                    origin: origin(&self.settings.node_id, open),
-                    lease_duration_ms: open.lease_duration.as_millis(),
-                    trimmed_below: open.trimmed_below,
-                    log_end: open.log_end,
-                    synced: self.settings.synced,
-                    local: local.end(),
-                    seed: entropy(),
-                };
-                self.phase = Phase::Starting(Box::new(Starting {
-                    open,
-                    startup: Startup::new(now, options),
-                    local: Some(local),
-                }));
-            }
-            Phase::Starting(starting) => {
-                let end = local.end();
-                starting.local = Some(local);
-                starting.startup.handle(now, StartupInput::LocalStore { end });
-            }
-            Phase::Idle | Phase::Running(_) | Phase::Over => {}
-        }
+    pub(super) fn begin_start(&mut self, open: OpenLog, local: LogEnd) {
+        let options = StartupOptions {
+            origin: origin(&self.settings.node_id, open),
+            lease_duration_ms: open.lease_duration.as_millis(),
+            trimmed_below: open.trimmed_below,
+            log_end: open.log_end,
+            synced: self.settings.synced,
+            local,
+            seed: entropy(),
+        };
+        let startup = Startup::new(self.now(), options);
+        self.host(Phase::Starting(Box::new(Starting { open, startup })));
     }
 
     pub(super) fn startup(&mut self, input: StartupInput) {
@@ -79,29 +73,46 @@ impl DataPlane {
         }
     }
 
+    pub(super) fn start_answered(&mut self, answer: LogAnswer) {
+        self.startup(match answer {
+            LogAnswer::Range { request, entries, then } => StartupInput::Read { request, entries, then },
+            LogAnswer::Listed { request, outcome } => StartupInput::Listed { request, outcome },
+            LogAnswer::Written { request, outcome } => StartupInput::Written { request, outcome },
+            LogAnswer::Read { .. } => unreachable!("a start reads ranges"),
+        });
+    }
+
+    pub(super) fn start_applied(&mut self, position: Position) {
+        self.startup(StartupInput::Applied { position });
+    }
+
     fn perform_start(&mut self, output: StartupOutput) {
+        let asker = self.asker;
         match output {
             StartupOutput::Read { request, from, at_most, at_most_bytes } => {
-                self.log.send(LogMessage::ReadRange { request, from, at_most, at_most_bytes })
+                self.log.send(LogMessage::ReadRange { asker, request, from, at_most, at_most_bytes })
             }
             StartupOutput::List { request, after } => {
-                self.log.send(LogMessage::List { request, after });
+                self.log.send(LogMessage::List { asker, request, after });
             }
             StartupOutput::Write { request, position, entry } => {
-                self.log.send(LogMessage::WriteFence { request, position, entry })
+                self.log.send(LogMessage::Write { asker, request, position, entry })
             }
             StartupOutput::Apply { end, changes } => {
-                self.log.send(LogMessage::ApplyRange { end, changes });
+                self.granted = end;
+                self.apply.send(ApplyMessage::ApplyRange { asker, end, changes });
             }
             StartupOutput::DiscardLocalStore(reason) => self.discard_local(reason),
             StartupOutput::FenceAccepted { end: _ } => self.control.send(NodeInput::LogFenced),
             StartupOutput::LogShorter { known, found } => {
                 tracing::warn!(%known, %found, "a crash of the host took the end of the log, as this durability mode allows");
             }
-            StartupOutput::EpochBehind { found, .. } => self.fail(
-                StopReason::LeaseTaken,
-                format!("the log carries epoch {found}, which is above the one just taken"),
-            ),
+            StartupOutput::EpochBehind { found, lease_duration_ms } => {
+                // The local store stays open for the next try (D-55).
+                self.host(Phase::Idle);
+                tracing::warn!(%found, "the log carries an epoch above the one just taken: it is raised");
+                self.control.send(NodeInput::EpochBehind { found, lease_duration_ms });
+            }
             StartupOutput::Ready { end, newest_time, entries_applied } => {
                 tracing::info!(position = %end.position, entries_applied, "the log is open");
                 self.build_engine(end, newest_time);
@@ -113,32 +124,31 @@ impl DataPlane {
         }
     }
 
-    /// A store that a trimmed log cannot rebuild is not thrown away: it may be all there is.
-    fn discard_local(&mut self, reason: dexzd_core::log::DiscardReason) {
-        let Phase::Starting(starting) = &mut self.phase else {
+    /// Where there are no snapshots, a store that a trimmed log cannot rebuild is not thrown away: it may be
+    /// all there is.
+    fn discard_local(&mut self, reason: DiscardReason) {
+        let Phase::Starting(starting) = &self.phase else {
             return;
         };
-        if starting.open.trimmed_below.0 > 1 {
+        let trimmed_below = starting.open.trimmed_below;
+        if trimmed_below.0 > 1 && !self.settings.has_snapshots {
             let detail = format!(
-                "the local store does not fit the log ({reason:?}), which was trimmed below {} and cannot rebuild it; \
-                 nothing was changed",
-                starting.open.trimmed_below,
+                "the local store does not fit the log ({reason:?}), which was trimmed below {trimmed_below} and cannot \
+                 rebuild it; nothing was changed",
             );
             self.fail(StopReason::LocalStoreFailed, detail);
             return;
         }
-        tracing::warn!(?reason, "the local store does not fit the log and is rebuilt from it");
-        // Nobody else holds it now; the log thread opens an empty one in its place.
-        starting.local = None;
-        self.log.send(LogMessage::ReplaceLocalStore);
+        tracing::warn!(?reason, "the local store does not fit the log and is replaced");
+        self.replace_local(false);
     }
 
     fn build_engine(&mut self, log_end: LogEnd, newest_time: Timestamp) {
-        let Phase::Starting(starting) = std::mem::replace(&mut self.phase, Phase::Over) else {
+        let Phase::Starting(starting) = self.host(Phase::Over) else {
             unreachable!("only a start becomes ready")
         };
-        let local =
-            starting.local.expect("a start becomes ready with the local store it has applied everything to");
+        let local = self.local.store().expect("a start becomes ready with the store it has applied all to");
+        let local = Arc::clone(local);
         let config = EngineConfig {
             origin: origin(&self.settings.node_id, starting.open),
             log_end,
@@ -148,9 +158,8 @@ impl DataPlane {
         };
         self.became_durable(log_end.position);
         self.alive_due = self.now().instant;
-        self.apply.send(ApplyMessage::Use { local: Arc::clone(&local) });
-        self.upkeep.send(UpkeepMessage::Use { local: Arc::clone(&local) });
-        self.phase = Phase::Running(Box::new(Engine::new(config, local)));
+        self.apply.send(ApplyMessage::Serve { applied: Arc::clone(&self.applied) });
+        self.host(Phase::Running(Box::new(Engine::new(config, local))));
     }
 }
 

@@ -1,21 +1,19 @@
-//! The log's thread: the only one that touches the log, and during the start the local store.
+//! The log's thread: the only one that touches the log.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use dexzd_core::ids::{Blob, Position, RequestId};
 use dexzd_core::lease::LeaseInput;
-use dexzd_core::log::{AppenderInput, Entry, LogEnd, ReadEnd, StartupInput};
+use dexzd_core::log::{Entry, LogEnd, ReadEnd};
 use dexzd_core::node::Input as NodeInput;
 use dexzd_core::stop::StopReason;
 use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
 
 use super::event::{EventSink, ShellEvent};
-use super::local_opener::LocalOpener;
-use super::messages::{ControlSender, DataMessage, DataSender, LogMessage};
+use super::messages::{Asker, ControlSender, DataMessage, DataSender, LogAnswer, LogMessage};
 use super::survey::{self, Blind};
 use crate::clock::Clock;
-use crate::local::LocalStore;
 use crate::log::{LogStore, TrimOutcome};
 
 pub(super) struct LogThread {
@@ -23,9 +21,6 @@ pub(super) struct LogThread {
     pub(super) data: DataSender,
     pub(super) control: ControlSender,
     pub(super) log: Box<dyn LogStore>,
-    pub(super) opener: LocalOpener,
-    /// During the start; the engine's entries are applied by the apply thread.
-    pub(super) local: Option<Arc<dyn LocalStore>>,
     pub(super) node_id: String,
     pub(super) clock: Arc<Clock>,
     pub(super) events: Arc<dyn EventSink>,
@@ -43,29 +38,23 @@ impl LogThread {
 
     fn handle(&mut self, message: LogMessage) {
         match message {
-            LogMessage::Write { request, position, entry } => {
+            LogMessage::Write { asker, request, position, entry } => {
                 let outcome = self.write(position, &entry);
-                self.data.send(DataMessage::Log(AppenderInput::Written { request, outcome }));
+                self.answer(asker, LogAnswer::Written { request, outcome });
             }
-            LogMessage::Read { request, position } => {
+            LogMessage::Read { asker, request, position } => {
                 let outcome = self.read_one(position);
-                self.data.send(DataMessage::Log(AppenderInput::Read { request, outcome }));
+                self.answer(asker, LogAnswer::Read { request, outcome });
             }
-            LogMessage::WriteFence { request, position, entry } => {
-                let outcome = self.write(position, &entry);
-                self.data.send(DataMessage::Startup(StartupInput::Written { request, outcome }));
-            }
-            LogMessage::ReadRange { request, from, at_most, at_most_bytes } => {
+            LogMessage::ReadRange { asker, request, from, at_most, at_most_bytes } => {
                 let (entries, then) = self.log.read(from, at_most, at_most_bytes);
-                self.data.send(DataMessage::Startup(StartupInput::Read { request, entries, then }));
+                self.answer(asker, LogAnswer::Range { request, entries, then });
             }
-            LogMessage::List { request, after } => {
+            LogMessage::List { asker, request, after } => {
                 let outcome = self.log.first_after(after);
-                self.data.send(DataMessage::Startup(StartupInput::Listed { request, outcome }));
+                self.answer(asker, LogAnswer::Listed { request, outcome });
             }
-            LogMessage::OpenLocalStore => self.open_local(),
-            LogMessage::ReplaceLocalStore => self.replace_local(),
-            LogMessage::ApplyRange { end, changes } => self.apply_range(end, &changes),
+            LogMessage::BeginEpoch => self.log.begin_epoch(),
             LogMessage::Survey { request } => self.survey(request),
             LogMessage::Check { end, answer } => {
                 let _ = answer.send(self.has(end));
@@ -76,6 +65,10 @@ impl LogThread {
             LogMessage::TrimBelow { position } => self.trim_below(position),
             LogMessage::Stop => unreachable!("the loop takes it"),
         }
+    }
+
+    fn answer(&self, asker: Asker, answer: LogAnswer) {
+        self.data.send(DataMessage::Log { asker, answer });
     }
 
     fn write(&mut self, position: Position, entry: &Blob) -> WriteOutcome {
@@ -120,35 +113,6 @@ impl LogThread {
             TrimOutcome::LocalFailure => {
                 self.fail(&format!("the disk of {} failed while it was trimmed", self.log.name()));
             }
-        }
-    }
-
-    // The local store, during the start.
-
-    fn open_local(&mut self) {
-        match self.opener.open() {
-            Ok(local) => {
-                self.local = Some(Arc::clone(&local));
-                self.data.send(DataMessage::LocalStoreOpened { local });
-            }
-            Err(error) => self.fail(&error.to_string()),
-        }
-    }
-
-    fn replace_local(&mut self) {
-        self.local = None;
-        if let Err(error) = self.opener.discard() {
-            self.fail(&error.to_string());
-            return;
-        }
-        self.open_local();
-    }
-
-    fn apply_range(&mut self, end: LogEnd, changes: &[dexzd_core::engine::Change]) {
-        let local = self.local.as_ref().expect("a start applies only after the local store was opened");
-        match local.apply(end, changes) {
-            Ok(()) => self.data.send(DataMessage::Startup(StartupInput::Applied { position: end.position })),
-            Err(error) => self.fail(&error.to_string()),
         }
     }
 

@@ -17,7 +17,6 @@ use super::event::{EventSink, ShellEvent};
 use super::local_opener::LocalOpener;
 use crate::devlock::{DevLock, LockOutcome};
 use crate::durability::{CleanRun, DurabilityMode};
-use crate::local::open_local_store;
 use crate::log::{Disk, LogStore, ObjectLog, SegmentLog};
 use crate::store::{FolderStore, ObjectStore, probe};
 
@@ -77,7 +76,7 @@ impl Place {
         let mut opener = LocalOpener::new(config, LOCAL_FOLDER, devices.local);
         // Without the lock another process may have it open: then it waits for the lease.
         if lock.is_some() {
-            opener.opened = Some(open_local_store(opener.kind, &opener.folder, &opener.node_id)?);
+            opener.open_early()?;
         }
         Ok(Self { lease: store, log, opener, probe_stamp_ms, lease_locked: lock.is_some(), lock })
     }

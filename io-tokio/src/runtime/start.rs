@@ -4,22 +4,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use dexzd_core::ids::{Name, Position, ProcessId};
+use dexzd_core::ids::{Name, ProcessId};
 use dexzd_core::lease::CandidateConfig;
+use dexzd_core::log::LogEnd;
 use dexzd_core::node::{Node, NodeConfig as CoreNodeConfig, Period};
 use tokio::sync::watch;
 
 use super::admin::AdminDesk;
 use super::apply::Applier;
-use super::config::{NodeConfig, StartError};
+use super::config::{NodeConfig, StartError, Storage};
 use super::control::ControlPlane;
 use super::data::{DataPlane, DataSettings, Phase};
 use super::data_exits::Exits;
+use super::data_local::Local;
 use super::devices::Devices;
 use super::event::EventSink;
 use super::handle::{HandleShared, NodeHandle};
 use super::log_thread::LogThread;
-use super::messages::channel;
+use super::messages::{Asker, channel};
 use super::place::Place;
 use super::recorder::FailureRecorder;
 use super::teardown::Teardown;
@@ -53,6 +55,7 @@ pub(super) fn start_on(
     let Place { lease, log, opener, probe_stamp_ms, lock, lease_locked } =
         Place::open(&config, process_id, devices, &*events)?;
     let durability = config.storage.durability();
+    let is_shared = matches!(config.storage, Storage::Shared(_));
 
     let clock = Arc::new(Clock::new());
     let watchdog = Watchdog::start(Arc::clone(&clock), exit)
@@ -65,8 +68,6 @@ pub(super) fn start_on(
     let gate = Gate::new(Arc::clone(&clock), |_| {});
     let admin = Arc::new(AdminDesk::default());
     let (stopped_sender, stopped) = watch::channel(None);
-    let durable = Arc::new(AtomicU64::new(0));
-    let applied = Arc::new(AtomicU64::new(0));
     let sink: Arc<dyn EventSink> = Arc::clone(&events) as Arc<dyn EventSink>;
 
     let log_thread = LogThread {
@@ -74,24 +75,24 @@ pub(super) fn start_on(
         data: data_sender.clone(),
         control: control_sender.clone(),
         log,
-        opener,
-        local: None,
         node_id: config.node_id.clone(),
         clock: Arc::clone(&clock),
         events: Arc::clone(&sink),
     };
     let applier = Applier {
-        synced: durability.syncs(),
         inbox: apply_inbox,
+        data: data_sender.clone(),
+        opener,
+        synced: durability.syncs(),
         control: control_sender.clone(),
         upkeep: upkeep_sender.clone(),
-        applied: Arc::clone(&applied),
         events: Arc::clone(&sink),
     };
     let upkeep = Upkeep {
         inbox: upkeep_inbox,
         control: control_sender.clone(),
         log: log_sender.clone(),
+        trims: !is_shared,
         clock: Arc::clone(&clock),
         events: Arc::clone(&sink),
     };
@@ -100,17 +101,24 @@ pub(super) fn start_on(
         control: control_sender.clone(),
         log: log_sender.clone(),
         apply: apply_sender.clone(),
-        upkeep: upkeep_sender.clone(),
-        alive_due: clock.now().instant,
         clock: Arc::clone(&clock),
         events: Arc::clone(&sink),
-        durable: Arc::clone(&durable),
-        applied,
-        applied_told: 0,
-        settings: DataSettings { node_id: config.node_id.clone(), synced: durability.syncs() },
-        exits: Exits::default(),
+        settings: DataSettings {
+            node_id: config.node_id.clone(),
+            standby: config.standby,
+            synced: durability.syncs(),
+            has_snapshots: is_shared,
+        },
         phase: Phase::Idle,
+        asker: Asker::default(),
+        local: Local::new(),
+        granted: LogEnd::default(),
+        exits: Exits::default(),
         period: Period::default(),
+        durable: Arc::default(),
+        applied: Arc::default(),
+        applied_told: 0,
+        alive_due: clock.now().instant,
     };
     let node = Node::new(CoreNodeConfig {
         node_id: Name::new(&config.node_id),
@@ -148,8 +156,8 @@ pub(super) fn start_on(
         view: view_sender,
         gate,
         admin: Arc::clone(&admin),
-        durable,
-        durable_told: Position(0).0,
+        durable: Arc::default(),
+        durable_told: 0,
     };
 
     // Last of all: a start that was refused leaves no mark.

@@ -23,7 +23,14 @@ pub(super) enum UpkeepMessage {
     /// The local store to look after.
     Use { local: Arc<dyn LocalStore> },
     /// It wants to be flushed. `done` is told, or dropped, when that is over.
-    Flush { done: Option<mpsc::Sender<()>> },
+    Flush {
+        /// Of the active: the log may be trimmed behind it.
+        serving: bool,
+        done: Option<mpsc::Sender<()>>,
+    },
+    /// The tenure has ended, or the follower: use the store no longer. In order: everything that was applied
+    /// is made durable first.
+    LetGo { in_order: bool },
     /// The process ends. In order: everything that was applied is made durable first.
     Stop { in_order: bool },
 }
@@ -32,6 +39,8 @@ pub(super) struct Upkeep {
     pub(super) inbox: Receiver<UpkeepMessage>,
     pub(super) control: ControlSender,
     pub(super) log: LogSender,
+    /// Whether the local store is what the log is trimmed behind. On a shared store snapshots are.
+    pub(super) trims: bool,
     pub(super) clock: Arc<Clock>,
     pub(super) events: Arc<dyn EventSink>,
 }
@@ -44,14 +53,23 @@ impl Upkeep {
         while let Ok(message) = self.inbox.recv() {
             match message {
                 UpkeepMessage::Use { local: opened } => local = Some(opened),
-                UpkeepMessage::Flush { done } => {
+                UpkeepMessage::Flush { serving, done } => {
                     if let Some(local) = &local
                         && went_well
                         && local.wants_flush()
                     {
-                        went_well = self.flush(&**local, true);
+                        went_well = self.flush(&**local, serving && self.trims);
                     }
                     drop(done);
+                }
+                UpkeepMessage::LetGo { in_order } => {
+                    if in_order
+                        && went_well
+                        && let Some(local) = &local
+                    {
+                        went_well = self.flush(&**local, false);
+                    }
+                    local = None;
                 }
                 UpkeepMessage::Stop { in_order } => {
                     if in_order

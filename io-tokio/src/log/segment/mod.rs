@@ -6,7 +6,7 @@
 //! log/spare                          zeros, on their way to become the next segment
 //! ```
 //!
-//! Every opening, and so every epoch, begins a new segment with its first entry (D-45).
+//! Every opening and every later epoch begins a new segment with its first entry (D-45).
 
 mod disk;
 mod error;
@@ -337,6 +337,21 @@ impl LogStore for SegmentLog {
             return self.poison(WriteOutcome::LockReplaced);
         }
         WriteOutcome::Done { version: no_version() }
+    }
+
+    fn begin_epoch(&mut self) {
+        if self.poisoned.is_some() {
+            return;
+        }
+        if let Err(error) = self.write_out() {
+            self.failed("cannot write the log", &error);
+            return;
+        }
+        if let (Some(old), Some(segment)) = (self.active.take(), self.segments.last())
+            && !self.mode.syncs()
+        {
+            self.unsynced.push((segment.first, old.file));
+        }
     }
 
     fn first_after(&mut self, position: Position) -> ListOutcome {

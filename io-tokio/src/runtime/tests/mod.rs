@@ -4,6 +4,7 @@
 #![allow(clippy::wildcard_enum_match_arm)]
 
 mod faults;
+mod shared;
 
 use std::fs;
 use std::path::Path;
