@@ -35,7 +35,7 @@ use tokio::time::timeout;
 use tokio_stream::StreamExt as _;
 
 use super::names::{escape, unescape_key};
-use super::{DeleteOutcome, ListOutcome, ObjectStore};
+use super::{DeleteOutcome, ListOutcome, Listed, ObjectStore, SizedListOutcome};
 use answer::{Answer, Exchange, Notes};
 use build::{Backend, BuildError, Client, Environment};
 use class::{Class, Operation, class_of, is_expired};
@@ -325,7 +325,7 @@ impl CloudStore {
         })
     }
 
-    fn list(&self, begin: &str, after: &str, limit: usize) -> Result<Vec<String>, Failure> {
+    fn list(&self, begin: &str, after: &str, limit: usize) -> Result<Vec<Listed>, Failure> {
         let prefix = self.full_prefix(begin);
         let root = self.root();
         let offset = (!after.is_empty()).then(|| self.full(after));
@@ -345,14 +345,13 @@ impl CloudStore {
                     .await
                     .map_err(|_| Failed::Body("a page of the list took too long".to_owned()))??;
                 // A store that does not know where to begin begins at the first key.
-                keys.extend(
-                    page.result
-                        .objects
-                        .iter()
-                        .filter_map(|object| object.location.as_ref().strip_prefix(root.as_str()))
-                        .filter_map(unescape_key)
-                        .filter(|key| key.starts_with(&begin) && *key > after),
-                );
+                for object in &page.result.objects {
+                    let key = object.location.as_ref().strip_prefix(root.as_str()).and_then(unescape_key);
+                    keys.extend(
+                        key.filter(|key| key.starts_with(&begin) && *key > after)
+                            .map(|key| Listed { key, size_bytes: object.size }),
+                    );
+                }
                 page_token = page.page_token;
                 if page_token.is_none() || keys.len() >= limit {
                     break;
@@ -422,10 +421,20 @@ impl ObjectStore for CloudStore {
 
     fn list_after(&self, prefix: &str, after: &str, limit: usize) -> ListOutcome {
         match self.list(prefix, after, limit) {
-            Ok(keys) => ListOutcome::Found(keys),
+            Ok(objects) => ListOutcome::Found(objects.into_iter().map(|object| object.key).collect()),
             Err(Failure { class: Class::Permanent, .. }) => ListOutcome::Permanent,
             Err(Failure { class: Class::Missing | Class::Refused | Class::Transient, .. }) => {
                 ListOutcome::Transient
+            }
+        }
+    }
+
+    fn list_sized_after(&self, prefix: &str, after: &str, limit: usize) -> SizedListOutcome {
+        match self.list(prefix, after, limit) {
+            Ok(objects) => SizedListOutcome::Found(objects),
+            Err(Failure { class: Class::Permanent, .. }) => SizedListOutcome::Permanent,
+            Err(Failure { class: Class::Missing | Class::Refused | Class::Transient, .. }) => {
+                SizedListOutcome::Transient
             }
         }
     }
