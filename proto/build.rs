@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-const FILES: [&str; 3] = ["dex/model.proto", "dex/worker.proto", "dex/flow.proto"];
+const FILES: [&str; 4] = ["dex/model.proto", "dex/worker.proto", "dex/flow.proto", "dex/admin.proto"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=proto");

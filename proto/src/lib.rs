@@ -1,4 +1,5 @@
-//! The public gRPC API of dex-server-zd: package `dex`, services `FlowService` and `WorkerTaskService`.
+//! The public gRPC API of dex-server-zd: package `dex`, services `FlowService`, `WorkerTaskService` and
+//! `AdminService`.
 //!
 //! Generated from `proto/dex/*.proto`, which carry the documentation.
 

@@ -11,9 +11,12 @@ pub mod config;
 pub mod fuzzed;
 pub mod life;
 
+mod announce;
+mod connections;
 mod convert;
 mod grpc;
 mod logging;
 mod page;
 mod refusal;
+mod shell;
 mod telemetry;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! configuration → log lines → addresses → node (lock, probe, log, local store) → gRPC → role "active" → ready
+//! waiting for a lease that another process holds → "standby"; each time it serves → "ready"; stepped down → "standby"
 //! signal → drain → commit → release → last answers → exit 0
 //! a stop for any other reason → last answers → exit 1, the reason on the last line of stderr (D-32, HA-34)
 //! ```
@@ -11,24 +12,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dexzd_core::engine::{Answer, Call, CallError, ServerFrame, WorkerFrame};
-use dexzd_core::gate::GateView;
 use dexzd_core::node::Role;
 use dexzd_core::stop::StopReason;
 use dexzd_io_tokio::local;
-use dexzd_io_tokio::runtime::{self, NodeConfig, NodeHandle, Stopped, Storage, WorkerSender};
+use dexzd_io_tokio::runtime::{self, NodeConfig, NodeHandle, Stopped, Storage};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{mpsc, oneshot};
-use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
+use tokio::sync::Notify;
 
+use crate::announce::{Addresses, Announcer};
 use crate::cli::{CommandLine, NodeArguments};
 use crate::config::{Config, ListenAddress, Profile};
-use crate::grpc::{self, Backend, FrameSink, HealthNames, WorkerConnection};
+use crate::connections::{self, Closing};
+use crate::grpc::{self, Probes};
 use crate::logging::Log;
 use crate::page::page_of;
 use crate::refusal::Refusal;
+use crate::shell::Shell;
 use crate::telemetry::{self, Metrics, Telemetry};
 
 /// After the node has ended, the last answers get so long to reach their clients.
@@ -141,45 +141,54 @@ async fn live(config: Config, log: Log) -> Result<End, Refusal> {
 
     let metrics = Arc::new(Metrics::new(log));
     tokio::spawn(telemetry::serve(metrics_page, Arc::clone(&metrics)));
-    let events = Arc::new(Telemetry { metrics });
+    let (connections, calls) = (metrics.connections(), metrics.calls());
+    let hints = Hints { waits: Arc::default(), probes: Probes::default() };
+    let events = Arc::new(Telemetry { metrics: Arc::clone(&metrics), waits: Arc::clone(&hints.waits) });
     let node_config = node_config(&config);
     let node = tokio::task::spawn_blocking(move || runtime::start(node_config, events))
         .await
         .expect("the start does not panic")?;
 
-    let names = Arc::new(HealthNames::new());
-    let shell = Arc::new(Shell { node: node.clone(), node_id: config.node_id.as_str().to_owned() });
-    let (close, closing) = oneshot::channel::<()>();
-    let mut server = tokio::spawn(serve_grpc(api, shell, Arc::clone(&names), closing));
+    let gauges = node.clone();
+    metrics.set_standby_source(Box::new(move || gauges.standby_gauges()));
+    let shell = Arc::new(Shell::new(node.clone(), config.node_id.as_str().to_owned()));
+    let closing = Closing::new();
+    let server = connections::Server {
+        routes: grpc::routes(&shell, &calls, &hints.probes).expect("the descriptors are compiled in"),
+        backend: shell,
+        secure: connections::Plain,
+        closing: closing.clone(),
+        metrics: connections,
+        seed: dexzd_io_tokio::entropy(),
+    };
+    let mut serving = tokio::spawn(connections::serve(api, server));
 
-    let end = attend(&node, &names, &mut signals, &config, &addresses).await;
-    names.set_serving(false);
-    let _ = close.send(());
+    let end = attend(&node, &mut signals, &config, &addresses, &hints).await;
+    closing.close();
     // Open calls were answered by the end of the engine; a connection that stays open is not waited for.
-    let _ = tokio::time::timeout(LAST_ANSWERS, &mut server).await;
+    let _ = tokio::time::timeout(LAST_ANSWERS, &mut serving).await;
     Ok(end)
 }
 
 /// Follows the role and the signals until the node has ended.
 async fn attend(
     node: &NodeHandle,
-    names: &HealthNames,
     signals: &mut Signals,
     config: &Config,
     addresses: &Addresses,
+    hints: &Hints,
 ) -> End {
     let mut views = node.view();
-    let mut told_ready = false;
+    let mut announcer = Announcer::new(config, addresses);
     let mut told_to_stop: Option<tokio::time::Instant> = None;
     let stopped = node.stopped();
     tokio::pin!(stopped);
     loop {
-        let role = views.borrow_and_update().role;
-        names.set_serving(role.is_serving());
-        if role == Role::Active && !told_ready {
-            told_ready = true;
-            tell_ready(config, addresses);
-        }
+        let (role, period) = {
+            let view = views.borrow_and_update();
+            (view.role, view.period.number)
+        };
+        announcer.role(role, period);
         tokio::select! {
             biased;
             stopped = &mut stopped => return End::Stopped(stopped),
@@ -189,12 +198,10 @@ async fn attend(
                     Some(_) => continue,
                     None => told_to_stop = Some(tokio::time::Instant::now()),
                 }
-                tracing::info!(
-                    drain_at_most = ?config.attempt_drain_timeout,
-                    "signal: draining; a second signal ends the process at once"
-                );
+                tell_signal(role, config, &hints.probes);
                 node.shutdown();
             }
+            () = hints.waits.notified() => announcer.waits(role, period),
             changed = views.changed() => {
                 if changed.is_err() {
                     return End::Stopped(stopped.await);
@@ -204,33 +211,30 @@ async fn attend(
     }
 }
 
-/// The line that scripts wait for: one, on stdout, once calls are answered.
-fn tell_ready(config: &Config, addresses: &Addresses) {
-    let line = format!(
-        "ready api={} metrics=http://{}/metrics nodeId={} durability={} dataDir={}\n",
-        addresses.api,
-        addresses.metrics,
-        config.node_id.as_str(),
-        config.durability,
-        config.data_dir.display()
-    );
-    let mut stdout = std::io::stdout();
-    // Without a stdout nobody waits for the line.
-    let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
-    tracing::info!(
-        api = %addresses.api,
-        metrics = %addresses.metrics,
-        version = env!("CARGO_PKG_VERSION"),
-        profile = config.profile.name(),
-        node_id = config.node_id.as_str(),
-        data_dir = %config.data_dir.display(),
-        "ready"
-    );
+/// What reaches the life of the process from elsewhere, for people.
+struct Hints {
+    /// The node waits for a lease that is not free.
+    waits: Arc<Notify>,
+    /// Who asked for health.
+    probes: Probes,
 }
 
-struct Addresses {
-    api: SocketAddr,
-    metrics: SocketAddr,
+fn tell_signal(role: Role, config: &Config, probes: &Probes) {
+    if role.is_serving() {
+        tracing::info!(
+            drain_at_most = ?config.attempt_drain_timeout,
+            "signal: draining; a second signal ends the process at once"
+        );
+        return;
+    }
+    tracing::info!("signal: ending; this process does not serve");
+    if probes.refused_kubernetes() {
+        tracing::warn!(
+            "Kubernetes asked for health while this process stood by, and was told NOT_SERVING. If it was the kubelet \
+             that ends this process now, its livenessProbe or startupProbe is of type grpc: a standby never passes \
+             one. Make both tcpSocket, and keep grpc for the readinessProbe (HA-67, HA-76)"
+        );
+    }
 }
 
 fn local_address(listener: &TcpListener) -> Result<SocketAddr, Refusal> {
@@ -274,26 +278,6 @@ fn node_config(config: &Config) -> NodeConfig {
     }
 }
 
-async fn serve_grpc(
-    listener: TcpListener,
-    shell: Arc<Shell>,
-    names: Arc<HealthNames>,
-    closing: oneshot::Receiver<()>,
-) -> Result<(), tonic::transport::Error> {
-    let routes = grpc::routes(&shell, &names).expect("the descriptors are compiled in");
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    Server::builder()
-        .http2_keepalive_interval(Some(grpc::HTTP2_KEEPALIVE_INTERVAL))
-        .http2_keepalive_timeout(Some(grpc::HTTP2_KEEPALIVE_TIMEOUT))
-        .initial_stream_window_size(grpc::STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(grpc::CONNECTION_WINDOW_BYTES)
-        .add_routes(routes)
-        .serve_with_incoming_shutdown(incoming, async {
-            let _ = closing.await;
-        })
-        .await
-}
-
 /// SIGTERM and SIGINT, which mean the same (D-29).
 struct Signals {
     terminate: Signal,
@@ -311,45 +295,5 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
-    }
-}
-
-/// The node, as the gRPC services see it.
-struct Shell {
-    node: NodeHandle,
-    node_id: String,
-}
-
-impl Backend for Shell {
-    fn look(&self) -> GateView {
-        if self.is_serving() { self.node.gate().look() } else { GateView::Shut }
-    }
-
-    fn is_serving(&self) -> bool {
-        self.node.role().is_serving()
-    }
-
-    fn role_label(&self) -> &'static str {
-        self.node.role().label()
-    }
-
-    fn node_id(&self) -> &str {
-        &self.node_id
-    }
-
-    async fn call(&self, call: Call) -> Result<Answer, CallError> {
-        self.node.call(self.node.period(), call).await
-    }
-
-    fn open_stream(&self) -> Option<WorkerConnection> {
-        let (sender, receiver) = self.node.open_stream(self.node.period())?;
-        let from_engine: mpsc::UnboundedReceiver<ServerFrame> = receiver.into_frames();
-        Some(WorkerConnection { to_engine: Box::new(sender), from_engine })
-    }
-}
-
-impl FrameSink for WorkerSender {
-    fn send(&self, frame: WorkerFrame) {
-        Self::send(self, frame);
     }
 }

@@ -47,6 +47,7 @@ mod tracked;
 mod turn;
 pub mod validate;
 pub mod wait;
+mod workload;
 
 pub use call::*;
 pub use frame::*;
@@ -57,6 +58,7 @@ pub use model::*;
 pub use state::StateRead;
 #[cfg(feature = "exhaustive")]
 pub use stored::{STORED_RECORDS, check_stored_record};
+pub use workload::Workload;
 
 #[cfg(test)]
 mod tests;

@@ -53,6 +53,10 @@ impl Polls {
         calls.map(|call| (*call, self.by_call[call].awaited.clone())).collect()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.by_call.len()
+    }
+
     pub(super) fn all(&self) -> Vec<CallId> {
         self.by_call.keys().copied().collect()
     }

@@ -58,6 +58,11 @@ impl Queue {
     pub(super) fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
+
+    /// How many calls of such types wait.
+    pub(super) fn count(&self, counts: impl Fn(&TaskKey) -> bool) -> usize {
+        self.by_key.iter().filter(|(key, _)| counts(key)).map(|(_, calls)| calls.len()).sum()
+    }
 }
 
 /// One open stream of a Worker.

@@ -24,6 +24,11 @@ struct Loaded {
 }
 
 impl Runs {
+    /// How many are in memory.
+    pub(super) fn len(&self) -> usize {
+        self.loaded.len()
+    }
+
     /// A run, to read. It is loaded if need be; what it reads then may depend on everything up to `gathered`.
     pub(super) fn read(
         &mut self,

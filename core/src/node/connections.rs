@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! standby                                     | active
-//!        opened ......... 2.5 to 3.5 s ............ closed: the promotion changes nothing
+//!        opened ......... 2.5 to 3.4 s ............ closed: the promotion changes nothing
 //!                                             |     opened ............. stays
 //!
 //! active                        | standby (stepped down)
-//!   opened .....................|.. 2.5 to 3.5 s .. closed; one that carries the step down: at its answer
+//!   opened .....................|.. 2.5 to 3.4 s .. closed; one that carries the step down: at its answer
 //! ```
 //!
 //! A client that reached the wrong process thus looks for another one soon; a call on a connection of an
@@ -21,8 +21,9 @@ use crate::time::Instant;
 
 /// A connection lives at least so long among the connections of a standby (HA-68).
 const SHORTEST_STAY: Duration = Duration::from_millis(2_500);
-/// Spreads the reconnects of clients that came together (HA-68).
-const LONGEST_EXTRA: Duration = Duration::from_secs(1);
+/// Spreads the reconnects of clients that came together. It leaves 100 ms of the 3.5 s for what a shell does from
+/// the GOAWAY to the close (HA-68).
+const LONGEST_EXTRA: Duration = Duration::from_millis(900);
 
 /// The number of a role period: a stretch in which a process stands by, or one in which it holds the
 /// lease. It grows with each (D-16).
@@ -76,7 +77,7 @@ impl Connection {
         self.opened_in == period.number
     }
 
-    /// When it is to be closed (GOAWAY, then close); `None`: it stays.
+    /// When it is to be closed (GOAWAY, and the close at most 100 ms later); `None`: it stays.
     #[must_use]
     pub fn close_at(&self, period: &RolePeriod) -> Option<Instant> {
         if self.carries_step_down || (self.belongs_to(period) && !period.is_standby) {

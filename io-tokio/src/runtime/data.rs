@@ -193,6 +193,7 @@ impl DataPlane {
                 }
                 if self.alive_due <= now.instant {
                     self.alive_due = now.instant.saturating_add(ALIVE_INTERVAL);
+                    self.events.shell(&ShellEvent::Workload(engine.workload()));
                     self.control.send(NodeInput::EngineAlive);
                 }
             }

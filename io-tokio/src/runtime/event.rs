@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dexzd_core::engine::EngineEvent;
+use dexzd_core::engine::{EngineEvent, Workload};
 use dexzd_core::ids::Position;
 use dexzd_core::node::NodeEvent;
 
@@ -47,6 +47,8 @@ pub enum ShellEvent {
         /// How many files or objects went.
         deleted: u64,
     },
+    /// What the engine has in hand: about once a second while it lives.
+    Workload(Workload),
     /// Something failed; the stop that follows carries the class, this carries the detail (D-32).
     Failure {
         /// For people.

@@ -4,27 +4,53 @@ use std::future::Future;
 
 use dexzd_core::engine::{Answer, Call, CallError, ServerFrame, WorkerFrame};
 use dexzd_core::gate::GateView;
-use tokio::sync::mpsc;
+use dexzd_core::node::{AdminAnswer, AdminError, AdminRequest, Period, Role, RolePeriod};
+use dexzd_core::time::Instant;
+use tokio::sync::{mpsc, watch};
+
+/// What a process is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct View {
+    /// The role.
+    pub(crate) role: Role,
+    /// The role period, by which connections are judged (D-16).
+    pub(crate) period: RolePeriod,
+    /// Whether this is a hot standby that follows (HA-65).
+    pub(crate) is_hot_standby: bool,
+}
 
 /// The shell, as the services see it.
 pub(crate) trait Backend: Send + Sync + 'static {
-    /// One look at the gate, with a clock read now (D-47). Shut also while this process does not serve.
-    fn look(&self) -> GateView;
+    /// What the process is, and every change of it: by events, never by the mere passing of time.
+    fn view(&self) -> watch::Receiver<View>;
 
-    /// Whether the role is a serving one (HA-64).
-    fn is_serving(&self) -> bool;
+    /// What it is now: a look with a clock read now.
+    fn present(&self) -> View;
 
-    /// The name of the role, for people.
-    fn role_label(&self) -> &'static str;
+    /// The node's clock, which `RolePeriod::standby_since` is read from.
+    fn now(&self) -> Instant;
+
+    /// One look at the gate, with a clock read now (D-47), for a call on a connection that was opened in this
+    /// period. Shut also while this process does not serve, and for a connection of an earlier period (D-16).
+    fn look(&self, opened_in: Period) -> GateView;
 
     /// `nodeId`.
     fn node_id(&self) -> &str;
 
-    /// One call. Dropping the future tells the engine that the client went away.
-    fn call(&self, call: Call) -> impl Future<Output = Result<Answer, CallError>> + Send;
+    /// One call on a connection that was opened in this period. Dropping the future tells the engine that the client
+    /// went away.
+    fn call(&self, opened_in: Period, call: Call) -> impl Future<Output = Result<Answer, CallError>> + Send;
 
-    /// A new Worker stream; `None` while this process does not serve.
-    fn open_stream(&self) -> Option<WorkerConnection>;
+    /// A new Worker stream on such a connection; `None` while this process does not serve.
+    fn open_stream(&self, opened_in: Period) -> Option<WorkerConnection>;
+
+    /// One call of `AdminService` on such a connection, arguments checked. Dropping the future ends nothing: a step
+    /// down goes on (D-20).
+    fn admin(
+        &self,
+        opened_in: Period,
+        request: AdminRequest,
+    ) -> impl Future<Output = Result<AdminAnswer, AdminError>> + Send;
 }
 
 /// Both directions of one Worker stream.

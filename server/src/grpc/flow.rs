@@ -10,6 +10,7 @@ use tonic::{Request, Response, Status};
 
 use super::Backend;
 use super::status::{call_error, invalid, pass};
+use crate::connections::ConnectionInfo;
 use crate::convert::{self, Invalid};
 
 /// The service of clients.
@@ -22,19 +23,21 @@ impl<B: Backend> Flows<B> {
         Self { backend }
     }
 
-    /// The way of every call: gate, arguments, engine, answer, gate.
+    /// The way of every call: arguments, gate, engine, answer, gate.
     ///
     /// An error of the engine tells something about a Flow too, so it passes the gate like any answer
     /// (D-48); only an argument error does not.
-    async fn answer<T>(
+    async fn answer<R, T>(
         &self,
-        call: Result<Call, Invalid>,
+        request: Request<R>,
+        call: impl FnOnce(R) -> Result<Call, Invalid>,
         convert: impl FnOnce(Answer) -> Result<T, CallError>,
     ) -> Result<Response<T>, Status> {
-        let call = call.map_err(invalid)?;
-        pass(&*self.backend).await?;
-        let answer = self.backend.call(call).await.and_then(convert);
-        pass(&*self.backend).await?;
+        let opened_in = ConnectionInfo::of(&request).opened_in;
+        let call = call(request.into_inner()).map_err(invalid)?;
+        pass(&*self.backend, opened_in).await?;
+        let answer = self.backend.call(opened_in, call).await.and_then(convert);
+        pass(&*self.backend, opened_in).await?;
         answer.map(Response::new).map_err(|error| call_error(&error))
     }
 }
@@ -45,14 +48,14 @@ impl<B: Backend> FlowService for Flows<B> {
         &self,
         request: Request<proto::StartFlowRequest>,
     ) -> Result<Response<proto::StartFlowResponse>, Status> {
-        self.answer(convert::start_flow(request.into_inner()), convert::started).await
+        self.answer(request, convert::start_flow, convert::started).await
     }
 
     async fn stop_flow(
         &self,
         request: Request<proto::StopFlowRequest>,
     ) -> Result<Response<proto::StopFlowResponse>, Status> {
-        self.answer(convert::stop_flow(request.into_inner()), |answer| {
+        self.answer(request, convert::stop_flow, |answer| {
             convert::done(answer).map(|()| proto::StopFlowResponse {})
         })
         .await
@@ -62,14 +65,14 @@ impl<B: Backend> FlowService for Flows<B> {
         &self,
         request: Request<proto::PublishToChannelRequest>,
     ) -> Result<Response<proto::PublishToChannelResponse>, Status> {
-        self.answer(convert::publish(request.into_inner()), convert::published).await
+        self.answer(request, convert::publish, convert::published).await
     }
 
     async fn delete_channel_messages(
         &self,
         request: Request<proto::DeleteChannelMessagesRequest>,
     ) -> Result<Response<proto::DeleteChannelMessagesResponse>, Status> {
-        self.answer(convert::delete_messages(request.into_inner()), |answer| {
+        self.answer(request, convert::delete_messages, |answer| {
             convert::done(answer).map(|()| proto::DeleteChannelMessagesResponse {})
         })
         .await
@@ -79,7 +82,7 @@ impl<B: Backend> FlowService for Flows<B> {
         &self,
         request: Request<proto::WriteAttributesRequest>,
     ) -> Result<Response<proto::WriteAttributesResponse>, Status> {
-        self.answer(convert::write_attributes(request.into_inner()), |answer| {
+        self.answer(request, convert::write_attributes, |answer| {
             convert::done(answer).map(|()| proto::WriteAttributesResponse {})
         })
         .await
@@ -89,14 +92,14 @@ impl<B: Backend> FlowService for Flows<B> {
         &self,
         request: Request<proto::SkipTimerRequest>,
     ) -> Result<Response<proto::SkipTimerResponse>, Status> {
-        self.answer(convert::skip_timer(request.into_inner()), convert::skipped).await
+        self.answer(request, convert::skip_timer, convert::skipped).await
     }
 
     async fn update_flow_config(
         &self,
         request: Request<proto::UpdateFlowConfigRequest>,
     ) -> Result<Response<proto::UpdateFlowConfigResponse>, Status> {
-        self.answer(convert::update_config(request.into_inner()), |answer| {
+        self.answer(request, convert::update_config, |answer| {
             convert::done(answer).map(|()| proto::UpdateFlowConfigResponse {})
         })
         .await
@@ -106,58 +109,60 @@ impl<B: Backend> FlowService for Flows<B> {
         &self,
         request: Request<proto::DescribeFlowRequest>,
     ) -> Result<Response<proto::FlowSummary>, Status> {
-        self.answer(convert::describe(request.into_inner()), convert::summary).await
+        self.answer(request, convert::describe, convert::summary).await
     }
 
     async fn get_flow_state(
         &self,
         request: Request<proto::GetFlowStateRequest>,
     ) -> Result<Response<proto::FlowState>, Status> {
-        self.answer(convert::state(request.into_inner()), convert::run_state).await
+        self.answer(request, convert::state, convert::run_state).await
     }
 
     async fn get_flow_history(
         &self,
         request: Request<proto::GetFlowHistoryRequest>,
     ) -> Result<Response<proto::GetFlowHistoryResponse>, Status> {
-        self.answer(convert::history(request.into_inner()), convert::history_page).await
+        self.answer(request, convert::history, convert::history_page).await
     }
 
     async fn wait_for_history_event(
         &self,
         request: Request<proto::WaitForHistoryEventRequest>,
     ) -> Result<Response<proto::WaitForHistoryEventResponse>, Status> {
-        self.answer(convert::wait_for_event(request.into_inner()), convert::event).await
+        self.answer(request, convert::wait_for_event, convert::event).await
     }
 
     async fn wait_for_flow(
         &self,
         request: Request<proto::WaitForFlowRequest>,
     ) -> Result<Response<proto::FlowResult>, Status> {
-        self.answer(convert::wait_for_flow(request.into_inner()), convert::flow_result).await
+        self.answer(request, convert::wait_for_flow, convert::flow_result).await
     }
 
     async fn wait_for_step(
         &self,
         request: Request<proto::WaitForStepRequest>,
     ) -> Result<Response<proto::WaitForStepResponse>, Status> {
-        self.answer(convert::wait_for_step(request.into_inner()), convert::step_completed).await
+        self.answer(request, convert::wait_for_step, convert::step_completed).await
     }
 
     async fn search_flows(
         &self,
         request: Request<proto::SearchFlowsRequest>,
     ) -> Result<Response<proto::SearchFlowsResponse>, Status> {
-        let request = request.into_inner();
-        let filter = parse_query(&request.query).map_err(|error| call_error(&error.into()))?;
-        self.answer(convert::search(filter, request.page_size, &request.page_token), convert::page).await
+        let filter = parse_query(&request.get_ref().query).map_err(|error| call_error(&error.into()))?;
+        let search = |request: proto::SearchFlowsRequest| {
+            convert::search(filter, request.page_size, &request.page_token)
+        };
+        self.answer(request, search, convert::page).await
     }
 
     async fn get_server_info(
         &self,
-        _: Request<proto::GetServerInfoRequest>,
+        request: Request<proto::GetServerInfoRequest>,
     ) -> Result<Response<proto::ServerInfo>, Status> {
-        pass(&*self.backend).await?;
+        pass(&*self.backend, ConnectionInfo::of(&request).opened_in).await?;
         let (protocol_min, protocol_max) = proto::PROTOCOL_VERSIONS;
         Ok(Response::new(proto::ServerInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -174,7 +179,7 @@ impl<B: Backend> FlowService for Flows<B> {
     ) -> Result<Response<proto::HealthResponse>, Status> {
         Ok(Response::new(proto::HealthResponse {
             serving: super::health::serves(&*self.backend),
-            role: self.backend.role_label().to_owned(),
+            role: self.backend.view().borrow().role.label().to_owned(),
         }))
     }
 }

@@ -1,10 +1,14 @@
 //! The standard health service, with the names that follow the role (HA-64 to HA-66, HA-70, HA-74).
+//!
+//! A Check asks the gate too, since a lease ends by the mere passing of time; a Watch tells the role only, so that it
+//! changes when something happens, and keeps its last status when a lease ends (HA-74).
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dexzd_core::gate::GateView;
-use tokio::sync::watch;
+use dexzd_core::node::{HOT_STANDBY_NAME, READINESS_NAMES};
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
@@ -13,56 +17,80 @@ use tonic_health::pb::health_server::Health;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use super::Backend;
-
-/// The names that follow the role: the empty one is the process as a whole (HA-64).
-const READINESS_NAMES: [&str; 3] = ["", "dex.FlowService", "dex.WorkerTaskService"];
-/// SERVING only while a hot standby follows (HA-65); no such role exists yet, so never.
-const HOT_STANDBY_NAME: &str = "dex.HotStandby";
-
-/// What open Watch streams see: the role's word, which the end of a lease does not change (HA-74).
-pub(crate) struct HealthNames {
-    serving: watch::Sender<bool>,
-}
-
-impl HealthNames {
-    pub(crate) fn new() -> Self {
-        Self { serving: watch::Sender::new(false) }
-    }
-
-    /// The role changed.
-    pub(crate) fn set_serving(&self, serving: bool) {
-        self.serving.send_if_modified(|old| std::mem::replace(old, serving) != serving);
-    }
-}
+use super::backend::View;
 
 /// Whether the readiness names are SERVING now. A lease that is in doubt still counts: it may well be
 /// this process's own, and a probe would move the traffic away for one round trip.
 pub(super) fn serves<B: Backend>(backend: &B) -> bool {
-    backend.is_serving()
-        && match backend.look() {
+    let view = backend.present();
+    view.role.is_serving()
+        && match backend.look(view.period.number) {
             GateView::Open | GateView::Doubt => true,
             GateView::Shut => false,
         }
 }
 
-/// `grpc.health.v1.Health`.
-pub(super) struct HealthChecks<B> {
-    backend: Arc<B>,
-    names: Arc<HealthNames>,
+/// A name that probes ask for.
+#[derive(Clone, Copy)]
+enum Name {
+    /// SERVING on the active only (HA-64).
+    Readiness,
+    /// SERVING while a hot standby is hot (HA-65).
+    HotStandby,
 }
 
-impl<B: Backend> HealthChecks<B> {
-    pub(super) const fn new(backend: Arc<B>, names: Arc<HealthNames>) -> Self {
-        Self { backend, names }
+impl Name {
+    fn of(service: &str) -> Option<Self> {
+        if READINESS_NAMES.contains(&service) {
+            Some(Self::Readiness)
+        } else if service == HOT_STANDBY_NAME {
+            Some(Self::HotStandby)
+        } else {
+            None
+        }
+    }
+
+    /// What the role says.
+    const fn in_view(self, view: View) -> bool {
+        match self {
+            Self::Readiness => view.role.is_serving(),
+            Self::HotStandby => view.is_hot_standby,
+        }
     }
 }
 
-fn response(status: ServingStatus) -> HealthCheckResponse {
-    HealthCheckResponse { status: status as i32 }
+/// `grpc.health.v1.Health`.
+pub(super) struct HealthChecks<B> {
+    backend: Arc<B>,
+    probes: Probes,
 }
 
-fn status(serving: bool) -> ServingStatus {
-    if serving { ServingStatus::Serving } else { ServingStatus::NotServing }
+impl<B: Backend> HealthChecks<B> {
+    pub(super) const fn new(backend: Arc<B>, probes: Probes) -> Self {
+        Self { backend, probes }
+    }
+}
+
+/// Whether Kubernetes was told that this process does not serve. Whoever ends it then deserves a hint (lesson F1): a
+/// probe of life must not ask that.
+#[derive(Clone, Default)]
+pub(crate) struct Probes(Arc<AtomicBool>);
+
+impl Probes {
+    pub(crate) fn refused_kubernetes(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// As the kubelet introduces itself.
+    fn is_kubernetes<T>(request: &Request<T>) -> bool {
+        let agent = request.metadata().get("user-agent").and_then(|agent| agent.to_str().ok());
+        agent.is_some_and(|agent| agent.starts_with("kube-probe/"))
+    }
+}
+
+fn response(serving: bool) -> HealthCheckResponse {
+    let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
+    HealthCheckResponse { status: status as i32 }
 }
 
 #[tonic::async_trait]
@@ -71,15 +99,22 @@ impl<B: Backend> Health for HealthChecks<B> {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
+        let is_kubernetes = Probes::is_kubernetes(&request);
         let service = request.into_inner().service;
-        if READINESS_NAMES.contains(&&*service) {
-            Ok(Response::new(response(status(serves(&*self.backend)))))
-        } else if service == HOT_STANDBY_NAME {
-            Ok(Response::new(response(ServingStatus::NotServing)))
-        } else {
-            Err(Status::not_found(format!(
+        match Name::of(&service) {
+            Some(Name::Readiness) => {
+                let serving = serves(&*self.backend);
+                if is_kubernetes && !serving {
+                    self.probes.0.store(true, Ordering::Relaxed);
+                }
+                Ok(Response::new(response(serving)))
+            }
+            Some(name @ Name::HotStandby) => {
+                Ok(Response::new(response(name.in_view(self.backend.present()))))
+            }
+            None => Err(Status::not_found(format!(
                 "service {service:?} is unknown; known are {READINESS_NAMES:?} and {HOT_STANDBY_NAME:?}"
-            )))
+            ))),
         }
     }
 
@@ -89,27 +124,25 @@ impl<B: Backend> Health for HealthChecks<B> {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let service = request.into_inner().service;
-        let stream: Self::WatchStream = if READINESS_NAMES.contains(&&*service) {
-            let changes = WatchStream::new(self.names.serving.subscribe());
-            Box::pin(changes.map(|serving| Ok(response(status(serving)))))
-        } else if service == HOT_STANDBY_NAME {
-            once_then_silent(ServingStatus::NotServing)
-        } else {
-            once_then_silent(ServingStatus::Unknown)
+        let stream: Self::WatchStream = match Name::of(&request.into_inner().service) {
+            Some(name) => {
+                let mut told = None;
+                let changes = WatchStream::new(self.backend.view()).filter_map(move |view| {
+                    let serving = name.in_view(view);
+                    (told.replace(serving) != Some(serving)).then(|| Ok(response(serving)))
+                });
+                Box::pin(changes)
+            }
+            None => unknown(),
         };
         Ok(Response::new(stream))
     }
 }
 
-/// A status that never changes, on a stream that stays open.
-fn once_then_silent(
-    status: ServingStatus,
-) -> Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>> {
-    let mut first = response(status);
-    if status == ServingStatus::Unknown {
-        // SERVICE_UNKNOWN is a value of the protocol that tonic-health's own enum does not name.
-        first.status = tonic_health::pb::health_check_response::ServingStatus::ServiceUnknown.into();
-    }
+/// The status of a name that nobody knows never changes, on a stream that stays open, as the protocol has it.
+fn unknown() -> Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>> {
+    // SERVICE_UNKNOWN is a value of the protocol that tonic-health's own enum does not name.
+    let status = tonic_health::pb::health_check_response::ServingStatus::ServiceUnknown.into();
+    let first = HealthCheckResponse { status };
     Box::pin(tokio_stream::once(Ok(first)).chain(tokio_stream::pending()))
 }

@@ -1,6 +1,8 @@
 //! The gRPC services. Each method turns a message into a core call and its answer back; the one decision
 //! taken here is whether an answer may still leave (D-47).
 
+mod admin;
+mod around;
 mod backend;
 mod flow;
 mod health;
@@ -8,30 +10,19 @@ mod status;
 mod worker;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::http::HeaderValue;
-use axum::middleware::map_response;
-use axum::response::Response;
+use axum::middleware::from_fn_with_state;
 use dexzd_proto as proto;
+use proto::admin_service_server::AdminServiceServer;
 use proto::flow_service_server::FlowServiceServer;
 use proto::worker_task_service_server::WorkerTaskServiceServer;
-use tonic::Code;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 
-pub(crate) use backend::{Backend, FrameSink, WorkerConnection};
-pub(crate) use health::HealthNames;
+use crate::telemetry::CallMetrics;
 
-/// A silent connection is asked for a sign of life after so long. Worker streams have pings of their own;
-/// this finds the dead clients of long polls.
-pub(crate) const HTTP2_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// A connection that does not answer for so long is closed.
-pub(crate) const HTTP2_KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Flow-control windows: large enough that one Worker stream is not held up by a round trip.
-pub(crate) const STREAM_WINDOW_BYTES: u32 = 4 << 20;
-/// The window of a whole connection.
-pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+pub(crate) use backend::{Backend, FrameSink, View, WorkerConnection};
+pub(crate) use health::Probes;
 
 /// All services on one address.
 ///
@@ -40,7 +31,8 @@ pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// The compiled-in file descriptors cannot be read: a fault of the build.
 pub(crate) fn routes<B: Backend>(
     backend: &Arc<B>,
-    names: &Arc<HealthNames>,
+    calls: &CallMetrics,
+    probes: &Probes,
 ) -> Result<Routes, tonic_reflection::server::Error> {
     let flow = FlowServiceServer::new(flow::Flows::new(Arc::clone(backend)))
         .max_decoding_message_size(proto::MESSAGE_BYTES)
@@ -48,34 +40,28 @@ pub(crate) fn routes<B: Backend>(
     let worker = WorkerTaskServiceServer::new(worker::Workers::new(Arc::clone(backend)))
         .max_decoding_message_size(proto::MESSAGE_BYTES)
         .max_encoding_message_size(proto::MESSAGE_BYTES);
-    let health = HealthServer::new(health::HealthChecks::new(Arc::clone(backend), Arc::clone(names)));
+    let health = HealthServer::new(health::HealthChecks::new(Arc::clone(backend), probes.clone()));
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
+    let admin = AdminServiceServer::new(admin::Admin::new(Arc::clone(backend)));
     let routes = Routes::new(flow)
         .add_service(worker)
+        .add_service(admin)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
-    Ok(routes.into_axum_router().layer(map_response(too_large)).into())
+    let around = from_fn_with_state(calls.clone(), around::around);
+    Ok(routes.into_axum_router().layer(around).into())
 }
 
-/// A message above the limit is refused by tonic as OUT_OF_RANGE, before any service sees it. Like
-/// everything else that is too big, it is RESOURCE_EXHAUSTED here; nothing of ours is OUT_OF_RANGE.
-async fn too_large(mut response: Response) -> Response {
-    const GRPC_STATUS: &str = "grpc-status";
-    if response.headers().get(GRPC_STATUS) == Some(&header(Code::OutOfRange)) {
-        response.headers_mut().insert(GRPC_STATUS, header(Code::ResourceExhausted));
-    }
-    response
-}
-
-/// A code as it travels.
-fn header(code: Code) -> HeaderValue {
-    HeaderValue::from(code as u16)
-}
-
+#[cfg(test)]
+mod admin_tests;
+#[cfg(test)]
+mod health_tests;
+#[cfg(test)]
+pub(crate) mod script;
 #[cfg(test)]
 mod tests;

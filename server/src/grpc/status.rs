@@ -2,6 +2,7 @@
 
 use dexzd_core::engine::CallError;
 use dexzd_core::gate::GateView;
+use dexzd_core::node::Period;
 use dexzd_proto as proto;
 use prost::Message as _;
 use proto::{ErrorDetail, SubStatus};
@@ -109,9 +110,9 @@ pub(super) fn refused_stream(code: Code, message: &str) -> Status {
 
 /// Passes the gate, or not: the last thing before an answer is handed to the transport (D-47, HA-71).
 /// While the lease is in doubt the answer is held (D-1).
-pub(super) async fn pass<B: Backend>(backend: &B) -> Result<(), Status> {
+pub(super) async fn pass<B: Backend>(backend: &B, opened_in: Period) -> Result<(), Status> {
     loop {
-        match backend.look() {
+        match backend.look(opened_in) {
             GateView::Open => return Ok(()),
             GateView::Shut => return Err(unavailable()),
             GateView::Doubt => tokio::time::sleep(DOUBT_LOOK_INTERVAL).await,

@@ -1,83 +1,21 @@
 //! The services over a real connection, with a scripted engine behind them.
 
-use std::collections::VecDeque;
-use std::sync::Mutex;
-
-use dexzd_core::engine::{Answer, Call, CallError, CancelReason, ServerFrame, Task, WorkerFrame};
+use dexzd_core::engine::{Answer, CallError, CancelReason, ServerFrame, Task, WorkerFrame};
 use dexzd_core::gate::GateView;
 use dexzd_core::ids::{Epoch, HandoutId, Name, RunId};
 use prost::Message as _;
 use proto::flow_service_client::FlowServiceClient;
 use proto::worker_task_service_client::WorkerTaskServiceClient;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
+use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
-use tonic_health::pb::HealthCheckRequest;
-use tonic_health::pb::health_client::HealthClient;
 
+use super::script::{Script, Sink};
 use super::*;
-
-/// An engine that gives prepared answers, and lets the test shut the gate while a call is with it.
-struct Script {
-    gate: Mutex<GateView>,
-    serving: Mutex<bool>,
-    answers: Mutex<VecDeque<Result<Answer, CallError>>>,
-    /// What the gate becomes once an answer has been given.
-    gate_after_answer: Mutex<Option<GateView>>,
-    calls: Mutex<Vec<Call>>,
-    stream: Mutex<Option<WorkerConnection>>,
-}
-
-impl Script {
-    fn set_gate(&self, view: GateView) {
-        *self.gate.lock().expect("no test panics here") = view;
-    }
-}
-
-impl Backend for Script {
-    fn look(&self) -> GateView {
-        *self.gate.lock().expect("no test panics here")
-    }
-
-    fn is_serving(&self) -> bool {
-        *self.serving.lock().expect("no test panics here")
-    }
-
-    fn role_label(&self) -> &'static str {
-        "active"
-    }
-
-    fn node_id(&self) -> &str {
-        "n1"
-    }
-
-    async fn call(&self, call: Call) -> Result<Answer, CallError> {
-        self.calls.lock().expect("no test panics here").push(call);
-        let answer = self.answers.lock().expect("no test panics here").pop_front();
-        if let Some(view) = self.gate_after_answer.lock().expect("no test panics here").take() {
-            self.set_gate(view);
-        }
-        answer.expect("the test prepared an answer")
-    }
-
-    fn open_stream(&self) -> Option<WorkerConnection> {
-        self.stream.lock().expect("no test panics here").take()
-    }
-}
-
-struct Sink(mpsc::UnboundedSender<WorkerFrame>);
-
-impl backend::FrameSink for Sink {
-    fn send(&self, frame: WorkerFrame) {
-        let _ = self.0.send(frame);
-    }
-}
 
 struct House {
     script: Arc<Script>,
-    names: Arc<HealthNames>,
     channel: Channel,
     /// What the engine gets of the one Worker stream.
     frames: mpsc::UnboundedReceiver<WorkerFrame>,
@@ -88,26 +26,11 @@ struct House {
 async fn house(gate: GateView) -> House {
     let (to_engine, frames) = mpsc::unbounded_channel();
     let (to_worker, from_engine) = mpsc::unbounded_channel();
-    let script = Arc::new(Script {
-        gate: Mutex::new(gate),
-        serving: Mutex::new(true),
-        answers: Mutex::default(),
-        gate_after_answer: Mutex::default(),
-        calls: Mutex::default(),
-        stream: Mutex::new(Some(WorkerConnection { to_engine: Box::new(Sink(to_engine)), from_engine })),
-    });
-    let names = Arc::new(HealthNames::new());
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = listener.local_addr().expect("bound");
-    let router =
-        tonic::transport::Server::builder().add_routes(routes(&script, &names).expect("descriptors"));
-    tokio::spawn(router.serve_with_incoming(TcpListenerStream::new(listener)));
-    let channel = Channel::from_shared(format!("http://{address}"))
-        .expect("a URI")
-        .connect()
-        .await
-        .expect("the listener listens");
-    House { script, names, channel, frames, to_worker }
+    let script = Script::active();
+    script.set_gate(gate);
+    script.set_stream(WorkerConnection { to_engine: Box::new(Sink(to_engine)), from_engine });
+    let channel = script.serve().await.channel().await;
+    House { script, channel, frames, to_worker }
 }
 
 fn describe() -> proto::DescribeFlowRequest {
@@ -130,7 +53,7 @@ fn start() -> proto::StartFlowRequest {
 #[tokio::test]
 async fn an_answer_leaves_through_an_open_gate() {
     let house = house(GateView::Open).await;
-    house.script.answers.lock().expect("idle").push_back(run_started());
+    house.script.answer(run_started());
     let mut client = FlowServiceClient::new(house.channel);
     let response = client.start_flow(start()).await.expect("served").into_inner();
     assert_eq!(response.run_id, RunId(7).to_string());
@@ -152,30 +75,31 @@ async fn ha_053_ha_069_behind_a_shut_gate_every_public_call_is_unavailable() {
             .code(),
     ];
     assert_eq!(calls, [Code::Unavailable; 4]);
-    assert!(house.script.calls.lock().expect("idle").is_empty(), "nothing reached the engine");
+    assert_eq!(house.script.calls(), 0, "nothing reached the engine");
 }
 
 /// Lesson B4, HA-71: the state was read while the gate was open, the answer comes when it is shut.
 #[tokio::test]
 async fn ha_071_d_047_review_6_1_an_answer_that_comes_after_the_gate_shut_never_leaves() {
     let house = house(GateView::Open).await;
-    house.script.answers.lock().expect("idle").extend([run_started(), Err(CallError::NotFound)]);
+    house.script.answer(run_started());
+    house.script.answer(Err(CallError::NotFound));
     let mut client = FlowServiceClient::new(house.channel);
-    *house.script.gate_after_answer.lock().expect("idle") = Some(GateView::Shut);
+    house.script.set_gate_after_answer(GateView::Shut);
     assert_eq!(client.start_flow(start()).await.expect_err("shut").code(), Code::Unavailable);
     house.script.set_gate(GateView::Open);
-    *house.script.gate_after_answer.lock().expect("idle") = Some(GateView::Shut);
+    house.script.set_gate_after_answer(GateView::Shut);
     assert_eq!(client.describe_flow(describe()).await.expect_err("shut").code(), Code::Unavailable);
 }
 
 #[tokio::test]
 async fn d_001_an_answer_is_held_while_the_lease_is_in_doubt() {
     let house = house(GateView::Open).await;
-    house.script.answers.lock().expect("idle").push_back(run_started());
-    *house.script.gate_after_answer.lock().expect("idle") = Some(GateView::Doubt);
+    house.script.answer(run_started());
+    house.script.set_gate_after_answer(GateView::Doubt);
     let mut client = FlowServiceClient::new(house.channel);
     let held = tokio::spawn(async move { client.start_flow(start()).await });
-    while house.script.calls.lock().expect("idle").is_empty() {
+    while house.script.calls() == 0 {
         tokio::task::yield_now().await;
     }
     assert!(!held.is_finished());
@@ -221,7 +145,7 @@ async fn every_error_has_its_code_and_its_detail() {
     let house = house(GateView::Open).await;
     let mut client = FlowServiceClient::new(house.channel);
     for (error, code, sub_status) in table {
-        house.script.answers.lock().expect("idle").push_back(Err(error));
+        house.script.answer(Err(error));
         let status = client.describe_flow(describe()).await.expect_err("an error");
         assert_eq!((status.code(), detail(&status).sub_status()), (code, sub_status));
     }
@@ -233,7 +157,7 @@ async fn facts_of_an_error_travel_in_its_detail() {
     let mut client = FlowServiceClient::new(house.channel);
     let error =
         CallError::AlreadyStarted { run_id: RunId(9), status: dexzd_core::engine::FlowStatus::Completed };
-    house.script.answers.lock().expect("idle").push_back(Err(error));
+    house.script.answer(Err(error));
     let status = client.start_flow(start()).await.expect_err("refused");
     let expected = proto::ErrorDetail {
         sub_status: proto::SubStatus::FlowAlreadyStarted.into(),
@@ -248,58 +172,6 @@ async fn facts_of_an_error_travel_in_its_detail() {
     let query = proto::SearchFlowsRequest { query: "status = what".into(), ..Default::default() };
     let status = client.search_flows(query).await.expect_err("refused");
     assert_eq!((status.code(), &*detail(&status).field), (Code::InvalidArgument, "query"));
-}
-
-async fn check(house: &House, service: &str) -> Result<i32, Code> {
-    let request = HealthCheckRequest { service: service.to_owned() };
-    HealthClient::new(house.channel.clone())
-        .check(request)
-        .await
-        .map(|response| response.into_inner().status)
-        .map_err(|status| status.code())
-}
-
-#[tokio::test]
-async fn ha_064_ha_066_ha_070_health_names_follow_role_and_gate() {
-    let house = house(GateView::Open).await;
-    let serving = tonic_health::pb::health_check_response::ServingStatus::Serving as i32;
-    let not_serving = tonic_health::pb::health_check_response::ServingStatus::NotServing as i32;
-    for (gate, role_serves, expected) in [
-        (GateView::Open, true, serving),
-        (GateView::Open, false, not_serving),
-        (GateView::Shut, true, not_serving),
-        (GateView::Shut, false, not_serving),
-    ] {
-        house.script.set_gate(gate);
-        *house.script.serving.lock().expect("idle") = role_serves;
-        for name in ["", "dex.FlowService", "dex.WorkerTaskService"] {
-            assert_eq!(check(&house, name).await, Ok(expected), "{name} at {gate:?}, {role_serves}");
-        }
-        assert_eq!(check(&house, "dex.HotStandby").await, Ok(not_serving));
-    }
-    assert_eq!(check(&house, "dex.Other").await, Err(Code::NotFound));
-    let simple = FlowServiceClient::new(house.channel.clone()).health(proto::HealthRequest {}).await;
-    let simple = simple.expect("health answers in every role").into_inner();
-    assert_eq!((simple.serving, &*simple.role), (false, "active"));
-}
-
-#[tokio::test]
-async fn ha_074_an_open_watch_keeps_its_status_when_the_lease_ends() {
-    let house = house(GateView::Open).await;
-    house.names.set_serving(true);
-    let mut watch = HealthClient::new(house.channel.clone())
-        .watch(HealthCheckRequest { service: String::new() })
-        .await
-        .expect("open")
-        .into_inner();
-    let serving = tonic_health::pb::health_check_response::ServingStatus::Serving as i32;
-    let not_serving = tonic_health::pb::health_check_response::ServingStatus::NotServing as i32;
-    assert_eq!(watch.message().await.expect("open").expect("a status").status, serving);
-    house.script.set_gate(GateView::Shut);
-    assert_eq!(check(&house, "").await, Ok(not_serving));
-    // The next thing that the Watch shows is the role's, not the gate's.
-    house.names.set_serving(false);
-    assert_eq!(watch.message().await.expect("open").expect("a status").status, not_serving);
 }
 
 fn handout(counter: u64) -> HandoutId {
@@ -453,6 +325,7 @@ async fn reflection_lists_all_services() {
     assert_eq!(
         names,
         [
+            "dex.AdminService",
             "dex.FlowService",
             "dex.WorkerTaskService",
             "grpc.health.v1.Health",

@@ -9,6 +9,7 @@ use std::time::Duration;
 use dexzd_core::engine::ServerFrame;
 use dexzd_core::gate::GateView;
 use dexzd_core::ids::Name;
+use dexzd_core::node::Period;
 use dexzd_proto as proto;
 use prost::Message as _;
 use proto::worker_task_service_server::WorkerTaskService;
@@ -20,6 +21,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use super::Backend;
 use super::backend::{FrameSink, WorkerConnection};
 use super::status::{refused_stream, unavailable};
+use crate::connections::ConnectionInfo;
 use crate::convert;
 
 /// Frames gathered into one message: a burst costs one message, a quiet stream waits for nobody.
@@ -48,15 +50,17 @@ impl<B: Backend> WorkerTaskService for Workers<B> {
         &self,
         request: Request<Streaming<proto::WorkerBatch>>,
     ) -> Result<Response<TaskStream<B>>, Status> {
-        if self.backend.look() == GateView::Shut {
+        let opened_in = ConnectionInfo::of(&request).opened_in;
+        if self.backend.look(opened_in) == GateView::Shut {
             return Err(unavailable());
         }
         let WorkerConnection { to_engine, from_engine } =
-            self.backend.open_stream().ok_or_else(unavailable)?;
+            self.backend.open_stream(opened_in).ok_or_else(unavailable)?;
         let (malformed, fault) = oneshot::channel();
         let reader = tokio::spawn(read(request.into_inner(), to_engine, malformed));
         Ok(Response::new(TaskStream {
             backend: Arc::clone(&self.backend),
+            opened_in,
             from_engine,
             waiting: VecDeque::new(),
             fault: Some(fault),
@@ -120,6 +124,7 @@ impl Drop for AbortOnDrop {
 /// gate tasks are withheld for good (HA-72), everything about running ones still flows (HA-73).
 pub(super) struct TaskStream<B> {
     backend: Arc<B>,
+    opened_in: Period,
     from_engine: mpsc::UnboundedReceiver<ServerFrame>,
     /// Received and not yet yielded.
     waiting: VecDeque<ServerFrame>,
@@ -171,7 +176,7 @@ impl<B: Backend> TaskStream<B> {
             return Poll::Ready(());
         }
         loop {
-            match self.backend.look() {
+            match self.backend.look(self.opened_in) {
                 GateView::Open => {
                     self.doubt = None;
                     return Poll::Ready(());

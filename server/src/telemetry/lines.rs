@@ -131,6 +131,7 @@ pub(super) fn shell(event: &ShellEvent) {
             debug!(position = position.0, ?took, "local store flushed");
         }
         ShellEvent::LogTrimmed { below, deleted } => info!(below = below.0, deleted, "log trimmed"),
+        ShellEvent::Workload(_) => {}
         ShellEvent::Failure { detail } => error!("{detail}"),
     }
 }

@@ -1,16 +1,18 @@
+use std::time::Duration;
+
 use dexzd_core::engine::{AttemptOutcome, EngineEvent, FlowStatus};
 use dexzd_core::ids::{Epoch, Name, Position};
-use dexzd_core::node::{NodeEvent, Period, Role};
+use dexzd_core::node::{NodeEvent, Period, Role, StandbyGauges};
+use dexzd_core::standby::FollowerState;
 use dexzd_core::stop::StopReason;
 use dexzd_io_tokio::runtime::ShellEvent;
+use tonic::Code;
 
 use super::Metrics;
 use super::labels::DISTINCT_NAMES;
-use crate::cli::LogFormat;
-use crate::logging::Log;
 
 fn metrics() -> Metrics {
-    Metrics::new(Log::start(LogFormat::Text).expect("a thread"))
+    Metrics::for_tests()
 }
 
 #[test]
@@ -82,4 +84,76 @@ fn a_label_cannot_break_the_page() {
     metrics.engine(&EngineEvent::FlowStarted { flow_type: Name::new("a\"}\n{\\") });
     let text = metrics.text();
     assert!(text.contains("\ndexzd_flows_started_total{flow_type=\"a\\\"}\\n{\\\\\"} 1\n"), "{text}");
+}
+
+#[test]
+fn ha_082_ha_083_the_gauges_of_a_standby_are_asked_for_when_somebody_looks() {
+    use std::sync::Mutex;
+    let metrics = metrics();
+    let present = std::sync::Arc::new(Mutex::new(StandbyGauges { state: None, lag: Duration::ZERO }));
+    let source = std::sync::Arc::clone(&present);
+    metrics.set_standby_source(Box::new(move || *source.lock().expect("no test panics here")));
+    for (state, lag_ms, lag) in [
+        (Some(FollowerState::Bootstrapping), 1_250, "1.25"),
+        (Some(FollowerState::Following), 100, "0.1"),
+        (Some(FollowerState::Behind), 12_000, "12.0"),
+        (Some(FollowerState::Restarting), 12_500, "12.5"),
+        (Some(FollowerState::Failed), 99_000, "99.0"),
+        // Taken over: it is no standby any more.
+        (None, 0, "0.0"),
+    ] {
+        *present.lock().expect("no test panics here") =
+            StandbyGauges { state, lag: Duration::from_millis(lag_ms) };
+        let text = metrics.text();
+        for other in FollowerState::ALL {
+            let value = i32::from(state == Some(other));
+            let line = format!("\ndexzd_hot_standby_state{{state=\"{}\"}} {value}\n", other.label());
+            assert!(text.contains(&line), "{line} is missing in\n{text}");
+        }
+        assert!(text.contains(&format!("\ndexzd_hot_standby_lag_seconds {lag}\n")), "{text}");
+    }
+}
+
+#[test]
+fn fd_033_an_engine_that_ends_leaves_no_workers_behind() {
+    let metrics = metrics();
+    let turn =
+        |role| metrics.node(&NodeEvent::RoleChanged { role, epoch: Some(Epoch(4)), period: Period(1) });
+    turn(Role::Active);
+    for _ in 0..3 {
+        metrics.engine(&EngineEvent::WorkerConnected { worker: Name::new("w"), slots: 4 });
+    }
+    turn(Role::Draining);
+    assert!(metrics.text().contains("\ndexzd_workers_connected 3\n"));
+    turn(Role::Releasing);
+    turn(Role::HoldOff);
+    assert!(metrics.text().contains("\ndexzd_workers_connected 0\n"));
+    assert!(metrics.text().contains("\ndexzd_tenures_total 1\n"));
+}
+
+#[test]
+fn calls_are_counted_by_method_and_code_and_strangers_together() {
+    let metrics = metrics();
+    let calls = metrics.calls();
+    for (path, code) in [
+        ("/dex.FlowService/StartFlow", Code::Ok),
+        ("/dex.FlowService/StartFlow", Code::Unavailable),
+        ("/dex.AdminService/StepDown", Code::FailedPrecondition),
+        ("/grpc.health.v1.Health/Check", Code::Ok),
+        ("/some/path", Code::Unimplemented),
+        ("/another", Code::Unimplemented),
+    ] {
+        calls.answered(path, code, Duration::from_millis(2));
+    }
+    let text = metrics.text();
+    for line in [
+        "dexzd_calls_total{method=\"FlowService.StartFlow\",code=\"OK\"} 1",
+        "dexzd_calls_total{method=\"FlowService.StartFlow\",code=\"UNAVAILABLE\"} 1",
+        "dexzd_calls_total{method=\"AdminService.StepDown\",code=\"FAILED_PRECONDITION\"} 1",
+        "dexzd_calls_total{method=\"Health.Check\",code=\"OK\"} 1",
+        "dexzd_calls_total{method=\"(other)\",code=\"UNIMPLEMENTED\"} 2",
+        "dexzd_call_seconds_count{method=\"FlowService.StartFlow\"} 2",
+    ] {
+        assert!(text.contains(&format!("\n{line}\n")), "{line} is missing in\n{text}");
+    }
 }

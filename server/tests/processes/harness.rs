@@ -33,6 +33,8 @@ impl Ended {
 pub(crate) struct Server {
     child: Option<Child>,
     stderr: Option<JoinHandle<String>>,
+    /// What it says on stdout from now on.
+    said: mpsc::Receiver<String>,
     /// `127.0.0.1:port`.
     pub(crate) api: String,
     metrics: String,
@@ -143,16 +145,16 @@ impl Start {
             let _ = pipe.read_to_string(&mut text);
             text
         });
-        let (said, ready) = mpsc::channel();
+        let (say, said) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let _ = said.send(line);
+                let _ = say.send(line);
             }
         });
-        let mut server =
-            Server { child: Some(child), stderr: Some(stderr), api: String::new(), metrics: String::new() };
+        let (api, metrics) = (String::new(), String::new());
+        let mut server = Server { child: Some(child), stderr: Some(stderr), said, api, metrics };
         loop {
-            match ready.recv_timeout(PATIENCE) {
+            match server.said.recv_timeout(PATIENCE) {
                 Ok(line) if line.starts_with("ready ") => {
                     server.api = field(&line, "api=");
                     server.metrics = field(&line, "metrics=http://").replace("/metrics", "");
@@ -176,6 +178,12 @@ fn field(line: &str, name: &str) -> String {
 impl Server {
     fn pid(&self) -> Pid {
         Pid::from_child(self.child.as_ref().expect("not ended"))
+    }
+
+    /// The first word of the next line on stdout, which tells a role.
+    pub(crate) fn next_word(&self) -> String {
+        let line = self.said.recv_timeout(PATIENCE).expect("it runs and says something");
+        line.split_whitespace().next().unwrap_or_default().to_owned()
     }
 
     /// SIGKILL.

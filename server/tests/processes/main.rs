@@ -16,3 +16,4 @@ mod harness;
 mod input;
 mod kill;
 mod start;
+mod step_down;

@@ -364,3 +364,34 @@ fn bad_input_refused_streams_tell_the_worker_why() {
     };
     assert_eq!(&*message, "the first frame of a stream must be a hello");
 }
+
+#[test]
+fn what_is_in_hand_is_counted_by_what_it_waits_for() {
+    let mut world = started(3);
+    let counts = |world: &World| {
+        let load = world.engine.workload();
+        (load.queued_calls, load.queued_without_worker, load.running_attempts)
+    };
+    assert_eq!(counts(&world), (3, 3, 0));
+    let worker = world.worker_with(1, &["Pay"], false);
+    let task = world.task(worker);
+    assert_eq!(counts(&world), (2, 0, 1));
+    world.disconnect(worker);
+    assert_eq!(counts(&world).1, counts(&world).0, "nobody is there");
+    let worker = world.worker(&["Pay"]);
+    for _ in 0..2 {
+        let task = world.task(worker);
+        world.execute_done(&task, complete("done"));
+    }
+    let wait = world.call(Call::WaitForFlow { target: target(&task.flow_id), wait_ms: None });
+    assert_eq!(world.engine.workload().waiting_calls, 1);
+    world.advance_ms(60_000);
+    let task = world.task(worker);
+    world.execute_done(&task, complete("done"));
+    assert!(world.answer(wait).is_some());
+    let load = world.engine.workload();
+    assert_eq!(
+        (load.queued_calls, load.running_attempts, load.waiting_calls, load.gathered_bytes),
+        (0, 0, 0, 0)
+    );
+}
