@@ -1,5 +1,6 @@
 //! What can be typed: every command, flag and default.
 
+mod admin;
 mod dev;
 mod flow;
 
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::admin::{AdminCommand, StepDownArguments};
 pub(crate) use self::dev::DevArguments;
 pub(crate) use self::flow::{
     ActiveStepSearch, FlowCommand, HistoryArguments, IdReusePolicy, InspectArguments, PublishArguments,
@@ -42,7 +44,7 @@ pub(crate) struct Arguments {
     pub(crate) output: Option<Format>,
 
     /// The longest a command may take, with its unit (500ms, 30s, 2m); 0 for no limit. Default: 30s,
-    /// and no limit for commands that wait by nature (watch, start --wait, dev)
+    /// 2m for admin step-down, and no limit for commands that wait by nature (watch, start --wait, dev)
     #[arg(long, global = true, help_heading = "Options of every command", value_name = "DURATION", value_parser = parse_timeout)]
     pub(crate) timeout: Option<Duration>,
 
@@ -70,6 +72,9 @@ pub(crate) enum Command {
     /// Let time pass for a Flow
     #[command(subcommand, subcommand_required = true)]
     Timer(TimerCommand),
+    /// See which process serves a node, and make it give way to another
+    #[command(subcommand, subcommand_required = true)]
+    Admin(AdminCommand),
     /// Print the completion script of a shell
     Completions {
         /// The shell: for bash, add `source <(dexcli completions bash)` to ~/.bashrc

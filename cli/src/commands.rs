@@ -1,7 +1,9 @@
 //! What each command does.
 
+mod admin;
 mod dev;
 mod flow;
+mod interrupt;
 mod server;
 mod start;
 mod watch;
@@ -25,6 +27,7 @@ pub(crate) async fn run(arguments: &Arguments, output: &Output) -> Result<(), Fa
         Command::Flow(command) => run_flow(arguments, command, output).await,
         Command::Channel(ChannelCommand::Publish(publish)) => flow::publish(arguments, publish, output).await,
         Command::Timer(TimerCommand::Skip(skip)) => flow::skip_timer(arguments, skip, output).await,
+        Command::Admin(command) => admin::run(arguments, command, output).await,
         Command::Completions { shell } => {
             let mut command = Arguments::command();
             clap_complete::generate(*shell, &mut command, "dexcli", &mut std::io::stdout());

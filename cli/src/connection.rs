@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use dexzd_proto::admin_service_client::AdminServiceClient;
 use dexzd_proto::flow_service_client::FlowServiceClient;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
@@ -40,6 +41,10 @@ impl Connection {
         FlowServiceClient::new(self.channel.clone())
             .max_decoding_message_size(dexzd_proto::MESSAGE_BYTES)
             .max_encoding_message_size(dexzd_proto::MESSAGE_BYTES)
+    }
+
+    pub(crate) fn admin(&self) -> AdminServiceClient<Channel> {
+        AdminServiceClient::new(self.channel.clone())
     }
 
     /// The answer's message, or the failure of this command.

@@ -24,6 +24,10 @@ pub(crate) enum Kind {
     Incompatible,
     /// `flow start --wait`: the Flow closed, but did not complete.
     FlowNotCompleted,
+    /// `admin step-down`: the server is of another node; nothing was stepped down.
+    NodeMismatch,
+    /// Ctrl+C.
+    Interrupted,
     /// This machine: a file, a port, a process.
     Io,
 }
@@ -38,6 +42,8 @@ impl Kind {
             Self::NotServing => "notServing",
             Self::Incompatible => "incompatible",
             Self::FlowNotCompleted => "flowNotCompleted",
+            Self::NodeMismatch => "nodeMismatch",
+            Self::Interrupted => "interrupted",
             Self::Io => "io",
         }
     }
@@ -51,19 +57,51 @@ pub(crate) struct Failure {
     message: String,
     hint: Option<String>,
     code: Option<Code>,
+    /// What a program needs to go on, beside what every error has: names and texts.
+    facts: Vec<(&'static str, String)>,
     /// Boxed, so that results stay small.
     details: Option<Box<Value>>,
 }
 
 impl Failure {
     pub(crate) fn new(kind: Kind, operation: &str, message: String) -> Self {
-        Self { kind, operation: operation.to_owned(), message, hint: None, code: None, details: None }
+        Self {
+            kind,
+            operation: operation.to_owned(),
+            message,
+            hint: None,
+            code: None,
+            facts: Vec::new(),
+            details: None,
+        }
     }
 
     /// What the reader can do about it.
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// The status of the call that failed, or was given up.
+    pub(crate) fn with_code(mut self, code: Code) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    /// Further fields of the error object.
+    pub(crate) fn with_facts(mut self, facts: Vec<(&'static str, String)>) -> Self {
+        self.facts = facts;
+        self
+    }
+
+    /// Whether no server answered.
+    pub(crate) fn is_connection(&self) -> bool {
+        self.kind == Kind::Connection
+    }
+
+    /// In a sentence.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     /// The server's answer to `operation`.
@@ -76,6 +114,7 @@ impl Failure {
             message: status.message().to_owned(),
             hint,
             code: Some(status.code()),
+            facts: Vec::new(),
             details: details.as_ref().map(|detail| Box::new(detail_json(detail))),
         }
     }
@@ -89,6 +128,8 @@ impl Failure {
             | Kind::NotServing
             | Kind::Incompatible
             | Kind::FlowNotCompleted
+            | Kind::NodeMismatch
+            | Kind::Interrupted
             | Kind::Io => 1,
         }
     }
@@ -103,6 +144,9 @@ impl Failure {
             object["grpcCode"] = json!(code as i32);
             object["grpcCodeName"] = json!(code_name(code));
         }
+        for (name, text) in &self.facts {
+            object[*name] = json!(text);
+        }
         if let Some(details) = &self.details {
             object["details"] = Value::clone(details);
         }
@@ -116,6 +160,9 @@ impl Failure {
         let mut text = format!("dexcli {}: {}", self.operation, self.message);
         if let Some(code) = self.code {
             text.push_str(&format!(" ({})", code_name(code)));
+        }
+        for (name, fact) in &self.facts {
+            text.push_str(&format!("\n  {name}: {fact}"));
         }
         if let Some(hint) = &self.hint {
             text.push_str(&format!("\n  {hint}"));

@@ -30,7 +30,7 @@ fn closed_address() -> String {
 
 #[test]
 fn help_texts() {
-    let commands: [&[&str]; 19] = [
+    let commands: [&[&str]; 22] = [
         &[],
         &["health"],
         &["version"],
@@ -49,6 +49,9 @@ fn help_texts() {
         &["channel", "publish"],
         &["timer"],
         &["timer", "skip"],
+        &["admin"],
+        &["admin", "describe"],
+        &["admin", "step-down"],
         &["completions"],
     ];
     let mut pages = String::new();

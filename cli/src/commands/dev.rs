@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::process::{Child, Command};
 use tonic::transport::Endpoint;
 
+use super::interrupt::interrupted;
 use crate::args::{Arguments, DevArguments};
 use crate::failure::{Failure, Kind};
 use crate::output::Output;
@@ -226,20 +227,6 @@ async fn elapsed(limit: Duration) {
         std::future::pending::<()>().await;
     }
     tokio::time::sleep(limit).await;
-}
-
-/// Ctrl+C, or the SIGTERM of whoever supervises this command.
-async fn interrupted() {
-    let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
-    let Ok(mut terminate) = terminate else {
-        let _ = tokio::signal::ctrl_c().await;
-        return;
-    };
-    tokio::select! {
-        biased;
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
 }
 
 /// Lets the server drain its running attempts; a second Ctrl+C does not wait for them.

@@ -24,6 +24,8 @@ pub const STEP_DOWN_TIMEOUT: Duration = Duration::from_secs(120);
 const RETRY_LATER: &str = "Perhaps somebody else's step down is running: let the hold-off pass, describe, and \
                            repeat only if the switch that you want is still missing.";
 
+const NO_SERVICE: &str = "The server has no AdminService: it is older than this dexcli, or no dex-server-zd.";
+
 /// One `dexcli admin` command.
 ///
 /// ```text
@@ -140,12 +142,12 @@ impl AdminCommand {
         match (step, result) {
             (Step::Describing, Ok(described)) => self.done(fields_of(&described)),
             (Step::Describing, Err(failure)) => {
-                let hint = may_be_stepping_down(failure.code).then(|| RETRY_LATER.to_string());
+                let hint = hint_of(failure.code);
                 self.fail(request(failure.message.to_string(), failure.code, hint));
             }
             (Step::Preparing { .. }, Err(failure)) => {
                 let message = format!("nothing was stepped down: describe failed: {}", &*failure.message);
-                let hint = may_be_stepping_down(failure.code).then(|| RETRY_LATER.to_string());
+                let hint = hint_of(failure.code);
                 self.fail(request(message, failure.code, hint));
             }
             (Step::Preparing { expected_node_id: Some(expected) }, Ok(described))
@@ -197,15 +199,17 @@ impl AdminCommand {
     /// HA-127 to HA-130: what was expected is part of every failure of the call.
     fn step_down_failed(&mut self, kind: FailureKind, code: Code, why: &str, node_id: Name, epoch: Epoch) {
         let is_outcome_unknown = code.leaves_outcome_unknown();
-        let hint = is_outcome_unknown.then(|| {
-            format!(
+        let hint = if is_outcome_unknown {
+            Some(format!(
                 "The step down may have happened. Repeating it with --expected-node-id {} \
                  --expected-node-epoch {epoch} is safe: once that epoch is over it changes nothing. Never \
                  repeat it with an epoch described since, or without the two flags: that would step down \
                  whoever serves now.",
                 &*node_id
-            )
-        });
+            ))
+        } else {
+            (code == Code::Unimplemented).then(|| String::from(NO_SERVICE))
+        };
         let message = if is_outcome_unknown {
             format!("the outcome of the step down is unknown: {why}")
         } else {
@@ -241,9 +245,26 @@ impl AdminCommand {
     }
 }
 
-/// HA-113 and HA-114: both say so, and in both cases the answer is to wait.
-const fn may_be_stepping_down(code: Code) -> bool {
-    matches!(code, Code::FailedPrecondition | Code::Unavailable)
+/// What to do about a describe that failed.
+fn hint_of(code: Code) -> Option<String> {
+    match code {
+        // HA-113 and HA-114: both mean that somebody may be stepping down, and in both cases the answer is to wait.
+        Code::FailedPrecondition | Code::Unavailable => Some(String::from(RETRY_LATER)),
+        Code::Unimplemented => Some(String::from(NO_SERVICE)),
+        Code::Cancelled
+        | Code::Unknown
+        | Code::InvalidArgument
+        | Code::DeadlineExceeded
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::ResourceExhausted
+        | Code::Aborted
+        | Code::OutOfRange
+        | Code::Internal
+        | Code::DataLoss
+        | Code::Unauthenticated => None,
+    }
 }
 
 const fn request(message: String, code: Code, hint: Option<String>) -> Failure {

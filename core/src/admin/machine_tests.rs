@@ -94,9 +94,12 @@ fn ha_112_describe_prints_three_fields_the_epoch_as_text() {
 
 #[test]
 fn ha_113_ha_114_a_describe_that_fails_says_so_and_what_to_do() {
-    for (code, hinted) in
-        [(Code::FailedPrecondition, true), (Code::Unavailable, true), (Code::Unauthenticated, false)]
-    {
+    for (code, hinted) in [
+        (Code::FailedPrecondition, true),
+        (Code::Unavailable, true),
+        (Code::Unimplemented, true),
+        (Code::Unauthenticated, false),
+    ] {
         let mut command = AdminCommand::new(at(0), Command::Describe, Some(DESCRIBE_TIMEOUT));
         outputs(&mut command);
         command.handle(at(5), Input::Described(Err(failure(code))));
