@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: rules of this repository that no compiler checks.
 
+mod pages;
 mod requirements;
 mod rules;
 mod scenarios;
@@ -7,6 +8,7 @@ mod source;
 
 use std::path::{Path, PathBuf};
 
+use self::pages::{Page, Pages};
 use self::requirements::Requirements;
 use self::scenarios::Scenarios;
 use self::source::SourceFile;
@@ -34,7 +36,9 @@ pub(crate) fn check() -> Result<(), Failure> {
     let requirements = read_requirements()?;
     let mut findings: Vec<String> = sources.iter().flat_map(rules::check_file).collect();
     findings.extend(rules::dead_files(&sources));
-    findings.extend(requirements.check(&sources));
+    let pages = read_pages()?;
+    findings.extend(requirements.check(&sources, &pages));
+    findings.extend(pages.broken_links(|path| repository().join(path).exists()));
     findings.extend(read_scenarios()?.check(&sources));
     for finding in &findings {
         println!("{finding}");
@@ -62,21 +66,32 @@ fn read_page(name: &str) -> Result<String, Failure> {
 
 /// Every Rust file of the repository, in the order of their names.
 fn read_sources() -> Result<Vec<SourceFile>, Failure> {
+    let files = read_files(".rs")?;
+    Ok(files.into_iter().map(|(name, text)| SourceFile::new(name, text)).collect())
+}
+
+/// Every page in Markdown.
+fn read_pages() -> Result<Pages, Failure> {
+    let files = read_files(".md")?;
+    Ok(Pages(files.into_iter().map(|(path, text)| Page { path, text }).collect()))
+}
+
+/// Name and text of every file with that ending, in the order of their names.
+fn read_files(ending: &str) -> Result<Vec<(String, String)>, Failure> {
     let root = repository();
     let mut paths = Vec::new();
-    collect_rust_files(&root, &mut paths)
+    collect_files(&root, ending, &mut paths)
         .map_err(|error| Failure::new(format!("cannot look through {}: {error}", root.display())))?;
     paths.sort();
     let read = |path: PathBuf| {
         let text = std::fs::read_to_string(&path)
             .map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?;
-        let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned();
-        Ok(SourceFile::new(name, text))
+        Ok((path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().into_owned(), text))
     };
     paths.into_iter().map(read).collect()
 }
 
-fn collect_rust_files(folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
+fn collect_files(folder: &Path, ending: &str, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let path = entry.path();
@@ -84,9 +99,9 @@ fn collect_rust_files(folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Resul
         let name = name.to_string_lossy();
         if entry.file_type()?.is_dir() {
             if name != "target" && !name.starts_with('.') {
-                collect_rust_files(&path, paths)?;
+                collect_files(&path, ending, paths)?;
             }
-        } else if name.ends_with(".rs") {
+        } else if name.ends_with(ending) {
             paths.push(path);
         }
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fmt::Write as _;
 
+use super::pages::Pages;
 use super::source::SourceFile;
 
 /// The families of numbers, in the order of the report.
@@ -36,9 +37,19 @@ impl fmt::Display for Number {
 
 #[derive(Debug)]
 struct Requirement {
-    /// Some test names it, and must go on to: what was once proved stays proved.
-    tested: bool,
+    state: State,
     title: String,
+}
+
+/// What shows that a requirement is met.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing yet.
+    Open,
+    /// Some test names it, and must go on to: what was once proved stays proved.
+    Tested,
+    /// Only an operator can check it. This paragraph tells them, and names the number: `docs/page.md#paragraph`.
+    Document(String),
 }
 
 /// The list in `docs/requirements.txt`.
@@ -46,8 +57,9 @@ struct Requirement {
 pub(crate) struct Requirements(BTreeMap<Number, Requirement>);
 
 impl Requirements {
-    /// Reads lines of `HA-1 tested One process holds the lease`; `open` instead of `tested` where no test
-    /// names the number yet. Empty lines and lines that start with `#` are skipped.
+    /// Reads lines of `HA-1 tested One process holds the lease`: `open` instead of `tested` where no test names the
+    /// number yet, `document docs/page.md#paragraph` where only an operator can check it and that paragraph says so.
+    /// Empty lines and lines that start with `#` are skipped.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut requirements = BTreeMap::new();
         for (index, line) in text.lines().enumerate() {
@@ -58,41 +70,66 @@ impl Requirements {
             let mut words = line.splitn(3, ' ');
             let number = words.next().and_then(parse_citation);
             let number = number.ok_or(format!("{place}: a line starts with HA-, FD- or D- and a number"))?;
-            let tested = match words.next() {
-                Some("tested") => true,
-                Some("open") => false,
-                Some(_) | None => return Err(format!("{place}: after {number} stands `tested` or `open`")),
+            let (state, rest) = (words.next(), words.next().unwrap_or_default());
+            let (state, title) = match state {
+                Some("tested") => (State::Tested, rest),
+                Some("open") => (State::Open, rest),
+                Some("document") => {
+                    let (page, title) = rest.split_once(' ').unwrap_or((rest, ""));
+                    if !page.starts_with("docs/") || !page.contains(".md#") {
+                        return Err(format!(
+                            "{place}: after {number} document stands `docs/page.md#paragraph`"
+                        ));
+                    }
+                    (State::Document(page.to_owned()), title)
+                }
+                Some(_) | None => {
+                    return Err(format!(
+                        "{place}: after {number} stands `tested`, `open` or `document docs/page.md#paragraph`"
+                    ));
+                }
             };
-            let title = words.next().unwrap_or_default().trim().to_owned();
+            let title = title.trim().to_owned();
             if title.is_empty() {
                 return Err(format!("{place}: {number} has no title"));
             }
-            if requirements.insert(number, Requirement { tested, title }).is_some() {
+            if requirements.insert(number, Requirement { state, title }).is_some() {
                 return Err(format!("{place}: {number} stands here twice"));
             }
         }
         Ok(Self(requirements))
     }
 
-    /// Every requirement with the tests that name it; the last line is `covered N of M`.
+    /// Every requirement with the tests that name it, or the document that tells an operator what to check. The last
+    /// line is `covered N of M`, in tests; documents are counted apart, since they prove nothing.
     pub(crate) fn report(&self, files: &[SourceFile]) -> String {
         let tests = tests_by_number(files);
         let mut report = String::new();
-        let mut covered = 0;
+        let (mut covered, mut documented) = (0, 0);
         for (number, requirement) in &self.0 {
             let _ = writeln!(report, "{number}  {}", requirement.title);
             let naming = tests.get(number).map_or(&[][..], Vec::as_slice);
-            covered += usize::from(!naming.is_empty());
             for test in naming {
                 let _ = writeln!(report, "    {test}");
             }
+            if !naming.is_empty() {
+                covered += 1;
+            } else if let State::Document(paragraph) = &requirement.state {
+                documented += 1;
+                let _ = writeln!(report, "    for an operator to check: {paragraph}");
+            }
         }
-        let _ = writeln!(report, "covered {covered} of {}", self.0.len());
+        let open = self.0.len() - covered - documented;
+        let _ = writeln!(
+            report,
+            "covered {covered} of {} by tests, {documented} by documents only, {open} open",
+            self.0.len()
+        );
         report
     }
 
-    /// Numbers that do not exist, and requirements that have lost their tests.
-    pub(crate) fn check(&self, files: &[SourceFile]) -> Vec<String> {
+    /// Numbers that do not exist, and requirements that have lost their tests or their paragraph.
+    pub(crate) fn check(&self, files: &[SourceFile], pages: &Pages) -> Vec<String> {
         let mut findings = Vec::new();
         let tests = tests_by_number(files);
         for (number, naming) in &tests {
@@ -109,12 +146,19 @@ impl Requirements {
                 }
             }
         }
-        for (number, requirement) in &self.0 {
-            if requirement.tested && !tests.contains_key(number) {
-                findings.push(format!(
-                    "docs/requirements.txt: {number} ({}) is listed as tested, but no test names it any more",
-                    requirement.title
-                ));
+        for (number, Requirement { state, title }) in &self.0 {
+            let problem = match state {
+                State::Open => None,
+                State::Tested => (!tests.contains_key(number))
+                    .then(|| "is listed as tested, but no test names it any more".to_owned()),
+                State::Document(paragraph) => match pages.paragraph(paragraph) {
+                    None => Some(format!("is listed with {paragraph}, but there is no such paragraph")),
+                    Some(text) => (!text.lines().flat_map(citations).any(|cited| cited == *number))
+                        .then(|| format!("is listed with {paragraph}, which does not name it")),
+                },
+            };
+            if let Some(problem) = problem {
+                findings.push(format!("docs/requirements.txt: {number} ({title}) {problem}"));
             }
         }
         findings
