@@ -5,6 +5,7 @@
 
 mod bench;
 mod demo;
+mod deploy_tools;
 mod fix;
 mod fuzz;
 mod node;
@@ -28,7 +29,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Install what this machine lacks for building RocksDB: a C++ compiler and libclang
+    /// Install what this machine lacks: a C++ compiler and libclang for RocksDB, and the programs that check deploy/
     Setup,
     /// Watch orders run through a server that is killed in the middle: nothing is lost
     Demo(demo::Arguments),
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
         return sim::run(arguments).unwrap_or_else(failed);
     }
     let result = match command {
-        Command::Setup => setup::run(setup::Need::RocksDb),
+        Command::Setup => setup::run(setup::Need::RocksDb).and_then(|()| deploy_tools::install()),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::Bench(benchmark) => bench::run(&benchmark),

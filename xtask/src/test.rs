@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::demo;
+use crate::deploy_tools;
 use crate::processes::build;
 use crate::setup::{self, Need};
 use crate::shell::{self, Failure, cargo};
@@ -19,10 +20,11 @@ pub(crate) struct Arguments {
 /// What runs in the simulator, in the profile `sim`: optimised, with every assertion on. And what needs nothing.
 pub(crate) const SIMULATED: [&str; 4] = ["dexzd-core", "dexzd-io-sim", "dexzd-sim-tests", "dexzd-rig"];
 
-/// What links RocksDB, or is used beside it: always in the profile `release`, and always exactly these
+/// What links RocksDB, or stands beside it: always in the profile `release`, and always exactly these
 /// packages together. Another selection would give shared dependencies other features, and cargo would
 /// compile RocksDB, 40 CPU minutes, once more.
-pub(crate) const RELEASED: [&str; 5] = ["dexzd-io-tokio", "dexzd-server", "dexzd-sdk", "dexzd-cli", "xtask"];
+pub(crate) const RELEASED: [&str; 6] =
+    ["dexzd-io-tokio", "dexzd-server", "dexzd-sdk", "dexzd-cli", "xtask", "dexzd-deploy"];
 
 /// Enough orders that some are under way when the server is killed.
 const DEMO_ORDERS: u32 = 40;
@@ -32,6 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.light {
         setup::run(Need::Checks)?;
     }
+    deploy_tools::install()?;
     // From quick to slow, so that a small mistake is not found after an hour.
     shell::run(&mut cargo(&["fmt", "--all", "--check"]))?;
     tidy::check()?;
