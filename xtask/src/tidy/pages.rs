@@ -86,8 +86,8 @@ fn heading(line: &str) -> Option<(usize, String)> {
     let level = line.bytes().take_while(|byte| *byte == b'#').count();
     let words = line[level..].strip_prefix(' ').filter(|_| level > 0)?;
     let kept = |character: &char| character.is_alphanumeric() || matches!(character, ' ' | '-' | '_');
-    let anchor = words.trim().to_lowercase().chars().filter(kept).map(|it| if it == ' ' { '-' } else { it });
-    Some((level, anchor.collect()))
+    let words = words.trim().to_lowercase();
+    Some((level, words.chars().filter(kept).map(|it| if it == ' ' { '-' } else { it }).collect()))
 }
 
 /// `../a.md` beside `docs/errors/b.md` is `docs/a.md`.

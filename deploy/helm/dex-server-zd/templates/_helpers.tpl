@@ -34,6 +34,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   "standby" (dict "mode" .Values.standby.mode)
   "lifecycle" (dict "attemptDrainTimeout" (printf "%ds" (int .Values.attemptDrainTimeoutSeconds)))
 -}}
+{{- if .Values.authentication.secretName -}}
+{{- $_ := set $config "authentication" (dict
+  "clientTokenFile" "/etc/dex-server-zd-tokens/client-tokens"
+  "adminTokenFile" "/etc/dex-server-zd-tokens/admin-tokens") -}}
+{{- end -}}
 {{- if hasKey .Values.extraConfig "lifecycle" -}}
 {{- fail "extraConfig.lifecycle: set attemptDrainTimeoutSeconds instead, so that the pod's grace period follows it" -}}
 {{- end -}}
