@@ -36,24 +36,7 @@ pub(super) fn node(event: &NodeEvent) {
     match event {
         NodeEvent::RoleChanged { role, epoch, period: _ } => {
             let epoch = epoch.map(|epoch| epoch.0);
-            match role {
-                Role::Active => info!(epoch, "now active: serving"),
-                Role::Waiting
-                | Role::Outwaiting
-                | Role::Raising
-                | Role::Withdrawing
-                | Role::Opening
-                | Role::Confirming
-                | Role::Recovering
-                | Role::Draining
-                | Role::Interrupting
-                | Role::Committing
-                | Role::Closing
-                | Role::Abandoning
-                | Role::Releasing
-                | Role::HoldOff
-                | Role::Stopped => info!(epoch, "now {}", role.label()),
-            }
+            info!(role = role.label(), epoch, "{}", words(*role));
         }
         NodeEvent::Candidate(event) => candidate(event),
         NodeEvent::Holder(event) => holder(event),
@@ -76,6 +59,30 @@ pub(super) fn node(event: &NodeEvent) {
         NodeEvent::Stopping { reason } => {
             error!(reason = reason.label(), see = page_of(reason.label()), "stopping: {reason}");
         }
+    }
+}
+
+/// What a process in this role does, for people.
+const fn words(role: Role) -> &'static str {
+    match role {
+        Role::Waiting => "waiting for the lease",
+        Role::Withdrawing => {
+            "shutting down: nothing is held; waiting for the outcome of the last lease write"
+        }
+        Role::Opening => "the lease is taken: reading the log to its end",
+        Role::Outwaiting => "the log carries a higher epoch: waiting until whoever wrote it is gone",
+        Role::Raising => "raising the epoch above the one in the log",
+        Role::Confirming => "the log is fenced: proving the lease once more",
+        Role::Recovering => "recovering what earlier epochs left running",
+        Role::Active => "now active: calls are answered",
+        Role::Draining => "draining: running attempts may finish, none is handed out",
+        Role::Interrupting => "draining: running attempts were asked to cancel",
+        Role::Committing => "making the last results durable: new calls are refused",
+        Role::Closing => "closing calls and streams",
+        Role::Abandoning => "shutting down before having served",
+        Role::Releasing => "releasing the lease: nothing is answered any more",
+        Role::HoldOff => "stepped down: not competing for the lease for now",
+        Role::Stopped => "ending",
     }
 }
 
