@@ -1,7 +1,9 @@
 use dexzd_core::admin::Code as CoreCode;
+use dexzd_core::node::Role;
 use dexzd_proto::ActiveProcess as ProtoActive;
 
 use super::ending::code_out;
+use super::progress::words;
 use super::*;
 
 #[test]
@@ -43,4 +45,21 @@ fn ha_125_an_answer_of_a_later_server_is_an_unknown_holder() {
         ..answer
     };
     assert_eq!(stepped_down(&answer).expect("it happened").holder, LeaseHolder::TakenBack { active: None });
+}
+
+/// The server sends the core's own labels: each role on the way of a step down has its words.
+#[test]
+fn whoever_waits_for_a_step_down_sees_where_it_is() {
+    let on_the_way = [
+        Role::Draining,
+        Role::Interrupting,
+        Role::Committing,
+        Role::Closing,
+        Role::Releasing,
+        Role::HoldOff,
+        Role::Waiting,
+    ];
+    for role in Role::ALL {
+        assert_eq!(words(role.label()).is_some(), on_the_way.contains(&role), "{role:?}");
+    }
 }

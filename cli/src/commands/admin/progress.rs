@@ -61,7 +61,7 @@ impl Progress {
 }
 
 /// What a process in this role is doing for a step down.
-fn words(role: &str) -> Option<&'static str> {
+pub(super) fn words(role: &str) -> Option<&'static str> {
     match role {
         "draining" => Some("draining: running attempts may finish"),
         "interrupting" => Some("draining: running attempts were asked to cancel"),
