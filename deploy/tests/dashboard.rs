@@ -95,7 +95,9 @@ fn it_shows_what_an_operator_asks_first() {
         "dexzd_lease_renewal_seconds",
         "dexzd_lease_renewal_failures",
         "dexzd_log_commit_seconds",
-        "dexzd_attempts_ended",
+        "dexzd_attempts_ended_by_outcome",
+        "dexzd_queued_calls",
+        "dexzd_calls",
         "dexzd_stop_reason",
         "dexzd_workers_connected",
     ] {
