@@ -182,52 +182,16 @@ impl FolderStore {
         Err(Failure::Transient)
     }
 
-    fn list(&self, prefix: &str) -> Result<Vec<Listed>, Failure> {
-        let mut found = Vec::new();
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<Listed>, Failure> {
+        let mut listing = Listing { prefix, after, limit, found: Vec::new() };
         // Only whole parts of the prefix name folders.
-        let (start, key) = match prefix.rsplit_once('/') {
-            Some((parts, _)) => (object_folder(&self.root, parts), parts.to_owned() + "/"),
-            None => (self.root.clone(), String::new()),
-        };
-        self.collect(&start, &key, prefix, &mut found)?;
-        found.sort();
-        Ok(found)
-    }
-
-    /// Adds the objects below `folder`, whose keys begin with `key`.
-    fn collect(
-        &self,
-        folder: &Path,
-        key: &str,
-        prefix: &str,
-        found: &mut Vec<Listed>,
-    ) -> Result<(), Failure> {
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        for entry in entries {
-            let entry = entry?;
-            let Some(part) = unescape(&entry.file_name()) else {
-                continue;
-            };
-            if !entry.file_type()?.is_dir() {
-                continue;
+        match prefix.rsplit_once('/') {
+            Some((parts, _)) => {
+                listing.collect(&object_folder(&self.root, parts), &(parts.to_owned() + "/"))?;
             }
-            let key = format!("{key}{part}");
-            let may_lead_on = key.starts_with(prefix) || prefix.starts_with(&key);
-            if !may_lead_on {
-                continue;
-            }
-            if key.starts_with(prefix)
-                && let Some(size_bytes) = large::newest_size(&entry.path())?
-            {
-                found.push(Listed { key: key.clone(), size_bytes });
-            }
-            self.collect(&entry.path(), &(key + "/"), prefix, found)?;
+            None => listing.collect(&self.root, "")?,
         }
-        Ok(())
+        Ok(listing.found)
     }
 
     /// The newest version, and it stays: whoever linked it may have died before the sync of its folder, and
@@ -299,12 +263,8 @@ impl ObjectStore for FolderStore {
     }
 
     fn list_sized_after(&self, prefix: &str, after: &str, limit: usize) -> SizedListOutcome {
-        match self.list(prefix) {
-            Ok(mut objects) => {
-                objects.retain(|object| object.key.as_str() > after);
-                objects.truncate(limit);
-                SizedListOutcome::Found(objects)
-            }
+        match self.list(prefix, after, limit) {
+            Ok(objects) => SizedListOutcome::Found(objects),
             Err(Failure::Refused | Failure::Transient) => SizedListOutcome::Transient,
             Err(Failure::Permanent) => SizedListOutcome::Permanent,
             Err(Failure::Local) => SizedListOutcome::LocalFailure,
@@ -321,6 +281,58 @@ impl ObjectStore for FolderStore {
 
     fn name(&self) -> String {
         format!("folder {}", self.root.display())
+    }
+}
+
+/// A listing under way: it goes through the folders in the order of the keys, and looks into nothing that
+/// it does not list.
+struct Listing<'a> {
+    prefix: &'a str,
+    after: &'a str,
+    limit: usize,
+    found: Vec<Listed>,
+}
+
+impl Listing<'_> {
+    /// Adds the objects below `folder`, whose keys begin with `above`.
+    fn collect(&mut self, folder: &Path, above: &str) -> Result<(), Failure> {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        // An object and what lies below it are not neighbours: `a`, `a!`, `a/b`.
+        let mut ahead: Vec<(String, PathBuf, bool)> = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            let Some(part) = unescape(&entry.file_name()) else {
+                continue;
+            };
+            if !entry.file_type()?.is_dir() {
+                continue;
+            }
+            let key = format!("{above}{part}");
+            if key.starts_with(self.prefix) && key.as_str() > self.after {
+                ahead.push((key.clone(), entry.path(), true));
+            }
+            let below = key + "/";
+            let leads_on = below.starts_with(self.prefix) || self.prefix.starts_with(&below);
+            if leads_on && (below.as_str() > self.after || self.after.starts_with(&below)) {
+                ahead.push((below, entry.path(), false));
+            }
+        }
+        ahead.sort();
+        for (key, path, is_object) in ahead {
+            if self.found.len() >= self.limit {
+                break;
+            }
+            if !is_object {
+                self.collect(&path, &key)?;
+            } else if let Some(size_bytes) = large::newest_size(&path)? {
+                self.found.push(Listed { key, size_bytes });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -116,6 +116,10 @@ fn a_damaged_object_is_a_local_failure_and_stays_as_it_is() {
     assert_eq!(store.read("k"), ReadOutcome::LocalFailure);
     assert_eq!(store.create("k", b"x"), WriteOutcome::LocalFailure);
     assert_eq!(store.delete("k"), DeleteOutcome::LocalFailure);
+    // Whoever reads in pieces has checksums of its own, and something else to fall back to.
+    let mut read = Vec::new();
+    assert_eq!(store.read_into("k", &mut read), FetchOutcome::Damaged);
+    assert_eq!(read.len(), 4);
     assert_eq!(fs::read(&file).expect("read"), bytes);
 }
 

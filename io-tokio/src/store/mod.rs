@@ -81,6 +81,9 @@ pub enum FetchOutcome {
         /// How much that was, in bytes.
         size_bytes: u64,
     },
+    /// There is an object, and the store itself knows that it is not what was written. As much of it was
+    /// handed over as there is.
+    Damaged,
     /// There is no such object.
     Missing,
     /// As for every read. A part may have been handed over.

@@ -16,11 +16,12 @@ mod class;
 mod config;
 mod credentials;
 mod lane;
+mod large;
 mod transport;
 mod trouble;
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -35,7 +36,7 @@ use tokio::time::timeout;
 use tokio_stream::StreamExt as _;
 
 use super::names::{escape, unescape_key};
-use super::{DeleteOutcome, ListOutcome, Listed, ObjectStore, SizedListOutcome};
+use super::{DeleteOutcome, FetchOutcome, ListOutcome, Listed, ObjectStore, SizedListOutcome};
 use answer::{Answer, Exchange, Notes};
 use build::{Backend, BuildError, Client, Environment};
 use class::{Class, Operation, class_of, is_expired};
@@ -290,8 +291,12 @@ impl CloudStore {
     }
 
     fn write(&self, key: &str, body: &[u8], mode: PutMode) -> Result<Version, Failure> {
+        self.put(key, Bytes::copy_from_slice(body), mode)
+    }
+
+    fn put(&self, key: &str, body: Bytes, mode: PutMode) -> Result<Version, Failure> {
         let path = self.path(key)?;
-        let payload = PutPayload::from(Bytes::copy_from_slice(body));
+        let payload = PutPayload::from(body);
         let versions = self.versions();
         self.perform(Operation::Write, key, move |backend| async move {
             let put = backend.put_opts(&path, payload, PutOptions::from(mode)).await?;
@@ -437,6 +442,14 @@ impl ObjectStore for CloudStore {
                 SizedListOutcome::Transient
             }
         }
+    }
+
+    fn create_from(&self, key: &str, size_bytes: u64, content: &mut (dyn Read + Send)) -> WriteOutcome {
+        self.create_large(key, size_bytes, content)
+    }
+
+    fn read_into(&self, key: &str, sink: &mut (dyn Write + Send)) -> FetchOutcome {
+        self.read_large(key, sink)
     }
 
     fn name(&self) -> String {

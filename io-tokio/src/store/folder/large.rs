@@ -83,29 +83,31 @@ impl FolderStore {
     pub(super) fn read_large(&self, key: &str, sink: &mut (dyn Write + Send)) -> FetchOutcome {
         let folder = object_folder(&self.root, key);
         match self.try_read_large(&folder, sink) {
-            Ok(Some(size_bytes)) => FetchOutcome::Done { size_bytes },
-            Ok(None) => FetchOutcome::Missing,
+            Ok(outcome) => outcome,
             Err(Failure::Refused | Failure::Transient) => FetchOutcome::Transient { retry_after_ms: None },
             Err(Failure::Permanent) => FetchOutcome::Permanent,
             Err(Failure::Local) => FetchOutcome::LocalFailure,
         }
     }
 
-    fn try_read_large(&self, folder: &Path, sink: &mut (dyn Write + Send)) -> Result<Option<u64>, Failure> {
+    fn try_read_large(&self, folder: &Path, sink: &mut (dyn Write + Send)) -> Result<FetchOutcome, Failure> {
         let Some((number, file)) = open_newest(folder)? else {
-            return Ok(None);
+            return Ok(FetchOutcome::Missing);
         };
         let length = file.metadata()?.len();
         let mut input = Hashing { inner: BufReader::with_capacity(PIECE_BYTES, file), hasher: Sha256::new() };
-        let header = header_of(&mut input)?;
-        if !header.is_present {
-            return Ok(None);
-        }
+        let header = match Header::read(&mut input) {
+            Ok(header) if header.is_present => header,
+            Ok(_) => return Ok(FetchOutcome::Missing),
+            Err(HeaderError::Record(RecordError::Damaged)) => return Ok(FetchOutcome::Damaged),
+            Err(HeaderError::Record(RecordError::NewerFormat)) => return Err(Failure::Permanent),
+            Err(HeaderError::Io(error)) => return Err(error.into()),
+        };
         if self.syncs {
             // As for every read: what somebody builds on stays.
             (self.sync_folder)(folder).map_err(|_| Failure::Local)?;
         }
-        let size_bytes = length.checked_sub(header.length + CHECKSUM_BYTES as u64).ok_or(Failure::Local)?;
+        let size_bytes = length.saturating_sub(header.length + CHECKSUM_BYTES as u64);
         let mut body = (&mut input).take(size_bytes);
         let mut piece = vec![0; PIECE_BYTES];
         let mut passed = 0;
@@ -121,9 +123,9 @@ impl FolderStore {
         let is_whole = input.inner.read_exact(&mut checksum).is_ok();
         if passed != size_bytes || !is_whole || input.hasher.finalize()[..] != checksum[..] {
             tracing::warn!(folder = %folder.display(), number, "an object of the folder store is damaged");
-            return Err(Failure::Local);
+            return Ok(FetchOutcome::Damaged);
         }
-        Ok(Some(size_bytes))
+        Ok(FetchOutcome::Done { size_bytes })
     }
 }
 
