@@ -13,6 +13,7 @@ mod gate;
 pub mod local;
 pub mod log;
 pub mod runtime;
+pub mod snapshot;
 pub mod store;
 
 pub use clock::{Clock, entropy, entropy_u128};

@@ -214,9 +214,16 @@ fn flushes_beside_writes(kind: LocalStoreKind) {
     assert_eq!(all(&*store), pairs(&[("a", "500"), ("b", "500")]));
 }
 
+/// As a keeper makes it.
+fn checkpoint_of(place: &LocalPlace, store: &dyn LocalStore) -> (LogEnd, Vec<CheckpointFile>) {
+    let frozen = place.checkpoint(store).expect("frozen");
+    let files = FileHashes::default().list(place, &frozen, &|| true).expect("readable").expect("wanted");
+    (frozen.end, files)
+}
+
 /// Carries the files of `from`'s newest checkpoint over, as a snapshot does.
-pub(super) fn carry_over(checkpoint: &StoreCheckpoint, from: &LocalPlace, to: &LocalPlace) {
-    for file in &checkpoint.files {
+fn carry_over(files: &[CheckpointFile], from: &LocalPlace, to: &LocalPlace) {
+    for file in files {
         let mut content = Vec::new();
         let mut source = from.open_checkpoint_file(&file.local_name).expect("it is listed");
         source.read_to_end(&mut content).expect("readable");
@@ -234,10 +241,10 @@ fn d_046_a_checkpoint_is_the_store_after_one_entry_and_opens_elsewhere(kind: Loc
     store.apply(end(1), &[put("a", "1"), put("b", "1")]).expect("applied");
     store.flush().expect("flushed");
     store.apply(end(2), &[put("b", "2"), put("c", "2")]).expect("applied");
-    let checkpoint = from.checkpoint(&*store).expect("frozen");
-    assert_eq!(checkpoint.end, end(2), "what was not flushed is in it too");
+    let (frozen_end, files) = checkpoint_of(&from, &*store);
+    assert_eq!(frozen_end, end(2), "what was not flushed is in it too");
     store.apply(end(3), &[remove("a"), put("d", "3")]).expect("applied");
-    carry_over(&checkpoint, &from, &to);
+    carry_over(&files, &from, &to);
     let restored = to.install(end(2)).expect("whole");
     assert_eq!((restored.end(), restored.durable_end()), (end(2), end(2)));
     assert_eq!(all(&*restored), pairs(&[("a", "1"), ("b", "2"), ("c", "2")]));
@@ -253,26 +260,30 @@ fn d_046_what_did_not_change_has_the_same_content(kind: LocalStoreKind) {
     let place = LocalPlace::new(kind, &folder.path().join("local"), "node-a");
     let store = place.open().expect("opened");
     store.apply(end(1), &[put("a", &"v".repeat(100_000))]).expect("applied");
-    let first = place.checkpoint(&*store).expect("frozen");
-    let again = place.checkpoint(&*store).expect("frozen");
-    assert_eq!(first.end, again.end);
-    let data = |checkpoint: &StoreCheckpoint| {
-        let mut files: Vec<CheckpointFile> = checkpoint.files.clone();
+    let mut hashes = FileHashes::default();
+    let mut checkpoint = || {
+        let frozen = place.checkpoint(&*store).expect("frozen");
+        hashes.list(&place, &frozen, &|| true).expect("readable").expect("wanted")
+    };
+    let data = |files: &[CheckpointFile]| {
+        let mut files = files.to_vec();
         files.retain(|file| {
             ["IDENTITY", "checkpoint"].contains(&&*file.local_name) || file.local_name.ends_with(".sst")
         });
         files.sort_by(|one, other| one.local_name.cmp(&other.local_name));
         files
     };
+    let (first, again) = (checkpoint(), checkpoint());
     assert_eq!(data(&first).len(), 2, "{first:?}");
     assert_eq!(data(&first), data(&again));
     store.apply(end(2), &[put("b", "1")]).expect("applied");
-    let grown = place.checkpoint(&*store).expect("frozen");
-    assert_eq!(grown.end, end(2));
+    let grown = checkpoint();
     if kind == LocalStoreKind::RocksDb {
         assert_eq!(data(&grown).len(), 3, "the table of the first entry, and one of the second");
-        assert!(data(&first).iter().all(|file| grown.files.contains(file)), "{grown:?}");
+        assert!(data(&first).iter().all(|file| grown.contains(file)), "{grown:?}");
     }
+    let fresh = checkpoint_of(&place, &*store).1;
+    assert_eq!(data(&grown), data(&fresh), "what is remembered is what is there");
 }
 
 fn lesson_d10_a_checkpoint_during_a_burst_carries_the_exact_position(kind: LocalStoreKind) {
@@ -291,19 +302,16 @@ fn lesson_d10_a_checkpoint_during_a_burst_carries_the_exact_position(kind: Local
         });
         for round in 0..5 {
             let before = store.end().position;
-            let checkpoint = place.checkpoint(&*store).expect("frozen");
-            assert!(checkpoint.end.position >= before);
+            let (frozen_end, files) = checkpoint_of(&place, &*store);
+            assert!(frozen_end.position >= before);
             let target = folder.path().join(format!("restored-{round}"));
             let target = LocalPlace::new(kind, &target, "node-a");
-            carry_over(&checkpoint, &place, &target);
-            let restored = target.install(checkpoint.end).expect("whole");
-            let text = checkpoint.end.position.to_string();
-            let expected = if checkpoint.end.position == Position(0) {
-                vec![]
-            } else {
-                pairs(&[("a", &text), ("b", &text)])
-            };
-            assert_eq!((restored.end(), all(&*restored)), (checkpoint.end, expected));
+            carry_over(&files, &place, &target);
+            let restored = target.install(frozen_end).expect("whole");
+            let text = frozen_end.position.to_string();
+            let nothing = frozen_end == LogEnd::default();
+            let expected = if nothing { vec![] } else { pairs(&[("a", &text), ("b", &text)]) };
+            assert_eq!((restored.end(), all(&*restored)), (frozen_end, expected));
         }
         is_over.store(true, Ordering::Release);
     });
@@ -373,12 +381,11 @@ fn an_interrupted_restore_is_no_store_and_goes(kind: LocalStoreKind) {
     let from = LocalPlace::new(kind, &folder.path().join("from"), "node-a");
     let store = from.open().expect("opened");
     store.apply(end(1), &[put("a", "1")]).expect("applied");
-    let checkpoint = from.checkpoint(&*store).expect("frozen");
-    for left_out in 0..checkpoint.files.len() {
+    let (_, files) = checkpoint_of(&from, &*store);
+    for left_out in 0..files.len() {
         let target = folder.path().join(format!("to-{left_out}"));
         let to = LocalPlace::new(kind, &target, "node-a");
-        let half = StoreCheckpoint { end: checkpoint.end, files: checkpoint.files[left_out..].to_vec() };
-        carry_over(&half, &from, &to);
+        carry_over(&files[left_out..], &from, &to);
         to.download("half-a-file").expect("created").write_all(b"x").expect("written");
         // The process dies here; the next one starts.
         let left = to.clean_up().expect("clean");
@@ -388,7 +395,7 @@ fn an_interrupted_restore_is_no_store_and_goes(kind: LocalStoreKind) {
         drop(opened);
         to.discard().expect("deleted");
         assert!(!target.exists());
-        carry_over(&checkpoint, &from, &to);
+        carry_over(&files, &from, &to);
         assert_eq!(to.install(end(1)).expect("whole").end(), end(1));
     }
 }
@@ -399,11 +406,12 @@ fn a_store_that_does_not_fit_is_not_installed(kind: LocalStoreKind) {
     let from = LocalPlace::new(kind, &folder.path().join("from"), "node-a");
     let store = from.open().expect("opened");
     store.apply(end(1), &[put("a", "1")]).expect("applied");
-    let checkpoint = from.checkpoint(&*store).expect("frozen");
+    let (_, files) = checkpoint_of(&from, &*store);
+    let own_kind = kind;
     let refused = |node: &str, to_end: LogEnd, kind: LocalStoreKind| {
         let target = folder.path().join("to");
         let to = LocalPlace::new(kind, &target, node);
-        carry_over(&checkpoint, &from, &LocalPlace::new(from_kind(&checkpoint), &target, node));
+        carry_over(&files, &from, &LocalPlace::new(own_kind, &target, node));
         let Err(error) = to.install(to_end) else { panic!("it was installed") };
         assert!(!target.exists());
         to.discard().expect("deleted");
@@ -422,11 +430,6 @@ fn a_store_that_does_not_fit_is_not_installed(kind: LocalStoreKind) {
     let to = LocalPlace::new(kind, &folder.path().join("to"), "node-a");
     let Err(error) = to.install(end(1)) else { panic!("nothing was installed") };
     assert!(matches!(error, LocalStoreError::Io { .. }), "{error}");
-}
-
-fn from_kind(checkpoint: &StoreCheckpoint) -> LocalStoreKind {
-    let is_memory = checkpoint.files.iter().any(|file| &*file.local_name == "checkpoint");
-    if is_memory { LocalStoreKind::Memory } else { LocalStoreKind::RocksDb }
 }
 
 macro_rules! conformance {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::identity::LocalStoreKind;
+use super::identity::{IDENTITY_FILE, LocalStoreKind};
 
 /// Why a local store cannot be opened, written or flushed.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +92,25 @@ pub enum LocalStoreError {
         /// Where.
         folder: PathBuf,
     },
+}
+
+impl LocalStoreError {
+    /// Whether the store itself is known to be this node's and its content is broken: then one that can be had
+    /// elsewhere may take its place. A store that is another's, or that a newer version wrote, is left alone.
+    #[must_use]
+    pub fn is_broken_content(&self) -> bool {
+        match self {
+            Self::Damaged { file, .. } => file.file_name().is_none_or(|name| name != IDENTITY_FILE),
+            // What RocksDB calls it when a checksum does not fit or a file is missing.
+            Self::Library { detail, .. } => detail.starts_with("Corruption"),
+            Self::ForeignNode { .. }
+            | Self::NewerFormat { .. }
+            | Self::OtherKind { .. }
+            | Self::NotCompiledIn { .. }
+            | Self::Io { .. }
+            | Self::FailedBefore { .. } => false,
+        }
+    }
 }
 
 /// What a failed read unwinds with: reads are infallible for the core, and a disk that cannot be read

@@ -12,7 +12,7 @@ use dexzd_core::log::LogEnd;
 use super::checkpoint::{self, Map};
 use super::error::LocalStoreError;
 use super::identity::{self, IDENTITY_FILE, LocalStoreKind};
-use super::place::{StoreCheckpoint, io_error, listed};
+use super::place::{Frozen, io_error};
 use super::{LocalStore, RESERVED_KEY_PREFIX};
 use crate::files;
 
@@ -149,7 +149,7 @@ impl LocalStore for MemoryStore {
         Ok(end)
     }
 
-    fn checkpoint(&self, folder: &Path) -> Result<StoreCheckpoint, LocalStoreError> {
+    fn checkpoint(&self, folder: &Path) -> Result<Frozen, LocalStoreError> {
         self.check_usable()?;
         let frozen = self.freeze(folder);
         if frozen.is_err() {
@@ -160,7 +160,7 @@ impl LocalStore for MemoryStore {
 }
 
 impl MemoryStore {
-    fn freeze(&self, folder: &Path) -> Result<StoreCheckpoint, LocalStoreError> {
+    fn freeze(&self, folder: &Path) -> Result<Frozen, LocalStoreError> {
         let (end, map) = self.copy();
         fs::create_dir(folder).map_err(|source| io_error("cannot create", folder, source))?;
         let identity = folder.join(IDENTITY_FILE);
@@ -168,8 +168,7 @@ impl MemoryStore {
             .map_err(|source| io_error("cannot write", &identity, source))?;
         let file = folder.join(CHECKPOINT_FILE);
         checkpoint::write(&file, end, &map).map_err(|source| io_error("cannot write", &file, source))?;
-        let files = vec![listed(IDENTITY_FILE, &identity)?, listed(CHECKPOINT_FILE, &file)?];
-        Ok(StoreCheckpoint { end, files })
+        Ok(Frozen { end, files: [IDENTITY_FILE, CHECKPOINT_FILE].map(str::to_owned).into() })
     }
 }
 

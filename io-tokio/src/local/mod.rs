@@ -10,6 +10,7 @@
 
 mod checkpoint;
 mod error;
+mod hashes;
 mod identity;
 mod memory;
 mod place;
@@ -26,9 +27,10 @@ use dexzd_core::engine::{Change, StateRead};
 use dexzd_core::log::LogEnd;
 
 pub use error::{LocalReadFailed, LocalStoreError};
+pub use hashes::FileHashes;
 pub use identity::{LOCAL_FORMAT_VERSION, LocalStoreKind};
 pub use memory::MemoryStore;
-pub use place::{LocalPlace, StoreCheckpoint};
+pub use place::{Frozen, LocalPlace};
 #[cfg(feature = "rocksdb")]
 pub use rocks::RocksStore;
 
@@ -66,15 +68,15 @@ pub trait LocalStore: StateRead + Send + Sync {
     fn flush(&self) -> Result<LogEnd, LocalStoreError>;
 
     /// Freezes the store between two entries, as files in `folder`, which is created and must not exist.
-    /// Opened in the place of a store, they are one that ends at [`StoreCheckpoint::end`].
+    /// Opened in the place of a store, they are one that ends at [`Frozen::end`].
     ///
-    /// Takes long, for the files are hashed; runs beside reads and [`apply`](Self::apply) without blocking
-    /// them. Files that did not change are the same files, which cost no room twice. One at a time.
+    /// Runs beside reads and [`apply`](Self::apply) without blocking them. Files that did not change since
+    /// the last time are the same files, which take no room twice. One at a time.
     ///
     /// # Errors
     ///
     /// The disk or the store failed (D-33).
-    fn checkpoint(&self, folder: &Path) -> Result<StoreCheckpoint, LocalStoreError>;
+    fn checkpoint(&self, folder: &Path) -> Result<Frozen, LocalStoreError>;
 }
 
 /// Opens the local store of `node_id` in `folder`, creating it if there is none.

@@ -13,22 +13,17 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dexzd_core::ids::Name;
 use dexzd_core::log::LogEnd;
-use dexzd_core::snapshot::{CheckpointFile, Checksum};
-use sha2::{Digest, Sha256};
 
 use super::error::LocalStoreError;
 use super::identity::{self, IDENTITY_FILE, LocalStoreKind};
 use super::{LocalStore, open_local_store};
 use crate::files;
 
-/// What passes through memory at a time when a file is hashed.
-const PIECE_BYTES: usize = 1 << 20;
 /// Where RocksDB keeps its files, below the folder of the store.
 pub(super) const ROCKS_FOLDER: &str = "rocksdb";
 
@@ -154,7 +149,7 @@ impl LocalPlace {
     /// # Errors
     ///
     /// The disk or the store failed.
-    pub fn checkpoint(&self, store: &dyn LocalStore) -> Result<StoreCheckpoint, LocalStoreError> {
+    pub fn checkpoint(&self, store: &dyn LocalStore) -> Result<Frozen, LocalStoreError> {
         self.drop_checkpoint()?;
         store.checkpoint(&self.checkpoint_folder())
     }
@@ -165,7 +160,11 @@ impl LocalPlace {
     ///
     /// The disk refused.
     pub fn open_checkpoint_file(&self, local_name: &str) -> io::Result<File> {
-        File::open(path_in(self.kind, &self.checkpoint_folder(), local_name))
+        File::open(self.checkpoint_file(local_name))
+    }
+
+    pub(super) fn checkpoint_file(&self, local_name: &str) -> PathBuf {
+        path_in(self.kind, &self.checkpoint_folder(), local_name)
     }
 
     /// Deletes the newest checkpoint. Files of it that are open stay readable.
@@ -207,11 +206,11 @@ impl LocalPlace {
 
 /// A local store, frozen between two entries.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StoreCheckpoint {
+pub struct Frozen {
     /// The last entry it contains (lesson D10).
     pub end: LogEnd,
-    /// Its files.
-    pub files: Vec<CheckpointFile>,
+    /// The names of its files, in any order.
+    pub files: Vec<String>,
 }
 
 /// Where a file of a checkpoint or a snapshot lies below the folder of its store.
@@ -219,26 +218,6 @@ pub(super) fn path_in(kind: LocalStoreKind, folder: &Path, local_name: &str) -> 
     match kind {
         LocalStoreKind::RocksDb if local_name != IDENTITY_FILE => folder.join(ROCKS_FOLDER).join(local_name),
         LocalStoreKind::RocksDb | LocalStoreKind::Memory => folder.join(local_name),
-    }
-}
-
-/// One file as a checkpoint lists it.
-pub(super) fn listed(local_name: &str, path: &Path) -> Result<CheckpointFile, LocalStoreError> {
-    let (size_bytes, checksum) = hash_file(path).map_err(|source| io_error("cannot read", path, source))?;
-    Ok(CheckpointFile { local_name: Name::new(local_name), size_bytes, checksum })
-}
-
-fn hash_file(path: &Path) -> io::Result<(u64, Checksum)> {
-    let mut file = File::open(path)?;
-    let mut piece = vec![0; PIECE_BYTES];
-    let (mut size_bytes, mut hasher) = (0, Sha256::new());
-    loop {
-        let read = file.read(&mut piece)?;
-        if read == 0 {
-            return Ok((size_bytes, Checksum(hasher.finalize().into())));
-        }
-        hasher.update(&piece[..read]);
-        size_bytes += read as u64;
     }
 }
 

@@ -3,9 +3,7 @@
 //! Its own write-ahead log is off: ours is the truth. There is one column family, so whatever a flush
 //! leaves on disk is a prefix of the entries applied, and the record of the end in it says which.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +11,6 @@ use std::sync::{Mutex, PoisonError};
 use dexzd_core::engine::{Change, StateRead};
 use dexzd_core::ids::Position;
 use dexzd_core::log::{Chain, LogEnd};
-use dexzd_core::snapshot::CheckpointFile;
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, FlushOptions, LogLevel, Options, ReadOptions,
@@ -22,7 +19,7 @@ use rocksdb::{
 
 use super::error::{LocalReadFailed, LocalStoreError};
 use super::identity::{self, IDENTITY_FILE, LocalStoreKind};
-use super::place::{ROCKS_FOLDER, StoreCheckpoint, io_error, listed};
+use super::place::{Frozen, ROCKS_FOLDER, io_error};
 use super::{LocalStore, RESERVED_KEY_PREFIX};
 
 /// Where the end stands, in the same batch as the changes that led to it.
@@ -57,16 +54,7 @@ pub struct RocksStore {
     end: Mutex<LogEnd>,
     durable: Mutex<LogEnd>,
     unflushed_bytes: AtomicU64,
-    /// What the table files of the newest checkpoint are: they never change, and need not be read again.
-    known_files: Mutex<BTreeMap<String, KnownFile>>,
     failed: AtomicBool,
-}
-
-/// A table file that was hashed, and what it would not share with another one of its name.
-#[derive(Clone)]
-struct KnownFile {
-    inode: u64,
-    listed: CheckpointFile,
 }
 
 impl RocksStore {
@@ -100,7 +88,6 @@ impl RocksStore {
             end: Mutex::new(end),
             durable: Mutex::new(end),
             unflushed_bytes: AtomicU64::new(0),
-            known_files: Mutex::new(BTreeMap::new()),
             failed: AtomicBool::new(false),
         })
     }
@@ -193,7 +180,7 @@ impl LocalStore for RocksStore {
         Ok(*durable)
     }
 
-    fn checkpoint(&self, folder: &Path) -> Result<StoreCheckpoint, LocalStoreError> {
+    fn checkpoint(&self, folder: &Path) -> Result<Frozen, LocalStoreError> {
         self.check_usable()?;
         let frozen = self.freeze(folder);
         if frozen.is_err() {
@@ -204,7 +191,7 @@ impl LocalStore for RocksStore {
 }
 
 impl RocksStore {
-    fn freeze(&self, folder: &Path) -> Result<StoreCheckpoint, LocalStoreError> {
+    fn freeze(&self, folder: &Path) -> Result<Frozen, LocalStoreError> {
         fs::create_dir(folder).map_err(|source| io_error("cannot create", folder, source))?;
         let identity = folder.join(IDENTITY_FILE);
         let own = self.folder.parent().expect("the files of RocksDB lie in a folder of the store");
@@ -216,34 +203,22 @@ impl RocksStore {
             .and_then(|checkpoint| checkpoint.create_checkpoint(&frozen))
             .map_err(|error| self.failure("make a checkpoint of itself", &error))?;
         // Before it is opened: that leaves files of its own.
-        let mut files = self.list(&frozen)?;
-        files.push(listed(IDENTITY_FILE, &identity)?);
-        Ok(StoreCheckpoint { end: self.end_of(&frozen)?, files })
+        let mut files = Self::list(&frozen)?;
+        files.push(IDENTITY_FILE.to_owned());
+        Ok(Frozen { end: self.end_of(&frozen)?, files })
     }
 
-    fn list(&self, frozen: &Path) -> Result<Vec<CheckpointFile>, LocalStoreError> {
+    fn list(frozen: &Path) -> Result<Vec<String>, LocalStoreError> {
         let unlistable = |source| io_error("cannot list", frozen, source);
-        let mut known = self.known_files.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut files, mut still_known) = (Vec::new(), BTreeMap::new());
+        let mut files = Vec::new();
         for entry in fs::read_dir(frozen).map_err(unlistable)? {
             let entry = entry.map_err(unlistable)?;
-            let metadata = entry.metadata().map_err(unlistable)?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if !metadata.is_file() || name == IDENTITY_FILE {
-                continue;
+            // RocksDB makes itself a new file of that name, and ours stands beside its folder.
+            if entry.file_type().map_err(unlistable)?.is_file() && name != IDENTITY_FILE {
+                files.push(name);
             }
-            let file = match known.get(&name) {
-                Some(known) if known.inode == metadata.ino() && known.listed.size_bytes == metadata.len() => {
-                    known.listed.clone()
-                }
-                Some(_) | None => listed(&name, &entry.path())?,
-            };
-            if name.ends_with(".sst") {
-                still_known.insert(name, KnownFile { inode: metadata.ino(), listed: file.clone() });
-            }
-            files.push(file);
         }
-        *known = still_known;
         Ok(files)
     }
 

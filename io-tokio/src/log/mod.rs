@@ -17,6 +17,7 @@ use dexzd_core::log::{AppenderInput, AppenderOutput, ListOutcome, ReadEnd, Start
 use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
 
 pub use object::ObjectLog;
+pub(crate) use object::{entry_key, log_prefix, position_of};
 pub use segment::{Disk, RealDisk, SEGMENT_BYTES, SegmentLog, SegmentLogError, StillLocked};
 
 /// Entries by position, each created once and never changed.

@@ -25,18 +25,16 @@ impl ObjectLog {
     /// The log of a node in a store.
     #[must_use]
     pub fn new(store: Arc<dyn ObjectStore>, node_id: &str) -> Self {
-        Self { store, node_id: node_id.to_owned(), prefix: format!("{node_id}/log/"), trimmed: String::new() }
+        Self { store, node_id: node_id.to_owned(), prefix: log_prefix(node_id), trimmed: String::new() }
     }
 
     fn key(&self, position: Position) -> String {
-        format!("{}{:020}", self.prefix, position.0)
+        entry_key(&self.prefix, position)
     }
 
     /// None: not a key of ours.
     fn position(&self, key: &str) -> Option<Position> {
-        let digits = key.strip_prefix(&self.prefix)?;
-        let number = digits.parse().ok()?;
-        (digits.len() == 20).then_some(Position(number))
+        position_of(&self.prefix, key)
     }
 
     /// Whether the object is an entry that may go: fences and what cannot be read stay (D-30).
@@ -85,6 +83,23 @@ impl ObjectLog {
             }
         }
     }
+}
+
+/// The keys of a node's entries begin with this.
+pub(crate) fn log_prefix(node_id: &str) -> String {
+    format!("{node_id}/log/")
+}
+
+/// The object of an entry.
+pub(crate) fn entry_key(prefix: &str, position: Position) -> String {
+    format!("{prefix}{:020}", position.0)
+}
+
+/// The entry of an object. None: it is none.
+pub(crate) fn position_of(prefix: &str, key: &str) -> Option<Position> {
+    let digits = key.strip_prefix(prefix)?;
+    let number = digits.parse().ok()?;
+    (digits.len() == 20).then_some(Position(number))
 }
 
 impl LogStore for ObjectLog {

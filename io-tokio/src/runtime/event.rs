@@ -1,10 +1,12 @@
 //! What the shell and the core want told: metrics and log lines are made from it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use dexzd_core::engine::{EngineEvent, Workload};
 use dexzd_core::ids::Position;
 use dexzd_core::node::NodeEvent;
+use dexzd_core::snapshot::{BootstrapEvent, KeeperEvent};
 
 /// Takes events. It is called on the threads that drive the core, so it must be quick and never wait.
 pub trait EventSink: Send + Sync {
@@ -49,6 +51,32 @@ pub enum ShellEvent {
     },
     /// What the engine has in hand: about once a second while it lives.
     Workload(Workload),
+    /// About the snapshots that this process makes as the active (D-46).
+    Snapshot(KeeperEvent),
+    /// About the snapshot that takes the place of a discarded local store (D-15).
+    Restore(BootstrapEvent),
+    /// A restore goes on: told at most once a second.
+    RestoreProgress {
+        /// So much is here, in bytes.
+        done_bytes: u64,
+        /// Of so much.
+        of_bytes: u64,
+    },
+    /// A snapshot was downloaded whole and makes no local store; the next older one is tried.
+    RestoreUnfit {
+        /// For people.
+        detail: String,
+    },
+    /// The local store on this volume is damaged, and was deleted: a snapshot and the log fill a new one.
+    LocalStoreBroken {
+        /// For people.
+        detail: String,
+    },
+    /// What an interrupted restore or checkpoint left was deleted at the start.
+    LeftoverDeleted {
+        /// Where it was.
+        folder: PathBuf,
+    },
     /// Something failed; the stop that follows carries the class, this carries the detail (D-32).
     Failure {
         /// For people.

@@ -7,7 +7,7 @@ use dexzd_core::engine::{Change, StateRead};
 use dexzd_core::log::LogEnd;
 
 use super::messages::{DataMessage, DataSender};
-use crate::local::{LocalStore, LocalStoreError, StoreCheckpoint};
+use crate::local::{Frozen, LocalStore, LocalStoreError};
 
 /// Passes everything on. Engine, applier, upkeep and whoever reads snapshots share it in an `Arc`; the last
 /// of them to let go closes the store, and only when that is done the data plane hears of it (HA-104).
@@ -66,7 +66,7 @@ impl LocalStore for TrackedStore {
         self.inner().flush()
     }
 
-    fn checkpoint(&self, folder: &Path) -> Result<StoreCheckpoint, LocalStoreError> {
+    fn checkpoint(&self, folder: &Path) -> Result<Frozen, LocalStoreError> {
         self.inner().checkpoint(folder)
     }
 }

@@ -7,6 +7,7 @@ use dexzd_core::stop::StopReason;
 use dexzd_io_tokio::runtime::ShellEvent;
 use tracing::{debug, error, info, warn};
 
+use super::snapshots;
 use crate::page::page_of;
 
 pub(super) fn engine(event: &EngineEvent) {
@@ -139,6 +140,16 @@ pub(super) fn shell(event: &ShellEvent) {
         }
         ShellEvent::LogTrimmed { below, deleted } => info!(below = below.0, deleted, "log trimmed"),
         ShellEvent::Workload(_) => {}
+        ShellEvent::Snapshot(event) => snapshots::keeper(event),
+        ShellEvent::Restore(event) => snapshots::restore(event),
+        ShellEvent::RestoreProgress { done_bytes, of_bytes } => snapshots::progress(*done_bytes, *of_bytes),
+        ShellEvent::RestoreUnfit { detail } => warn!("a restored snapshot is not used: {detail}"),
+        ShellEvent::LocalStoreBroken { detail } => {
+            warn!("the local store is deleted, and a snapshot and the log fill a new one: {detail}");
+        }
+        ShellEvent::LeftoverDeleted { folder } => {
+            info!(folder = %folder.display(), "what an interrupted restore or snapshot left was deleted");
+        }
         ShellEvent::Failure { detail } => error!("{detail}"),
     }
 }

@@ -13,6 +13,7 @@ use super::calls::CallMetrics;
 use super::connections::ConnectionMetrics;
 use super::lease::LeaseMetrics;
 use super::process::ProcessMetrics;
+use super::snapshots::SnapshotMetrics;
 use super::standby::{StandbyMetrics, StandbySource};
 use super::storage::StorageMetrics;
 use super::work::WorkMetrics;
@@ -27,6 +28,7 @@ pub(crate) struct Metrics {
     standby: StandbyMetrics,
     work: WorkMetrics,
     storage: StorageMetrics,
+    snapshots: SnapshotMetrics,
     calls: CallMetrics,
     connections: ConnectionMetrics,
     process: ProcessMetrics,
@@ -52,6 +54,7 @@ impl Metrics {
             standby: StandbyMetrics::default(),
             work: WorkMetrics::default(),
             storage: StorageMetrics::new(),
+            snapshots: SnapshotMetrics::default(),
             calls: CallMetrics::new(),
             connections: ConnectionMetrics::default(),
             process: ProcessMetrics::default(),
@@ -62,6 +65,7 @@ impl Metrics {
         metrics.standby.register(&mut metrics.registry);
         metrics.work.register(&mut metrics.registry);
         metrics.storage.register(&mut metrics.registry);
+        metrics.snapshots.register(&mut metrics.registry);
         metrics.calls.register(&mut metrics.registry);
         metrics.connections.register(&mut metrics.registry);
         metrics.process.register(&mut metrics.registry);
@@ -118,6 +122,7 @@ impl Metrics {
 
     pub(super) fn shell(&self, event: &ShellEvent) {
         self.storage.shell(event);
+        self.snapshots.shell(event);
         if let ShellEvent::Workload(load) = event {
             self.work.workload(load);
         }

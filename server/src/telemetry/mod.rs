@@ -8,6 +8,7 @@ mod lines;
 mod metrics;
 mod page;
 mod process;
+mod snapshots;
 mod standby;
 mod storage;
 mod work;

@@ -1,5 +1,6 @@
 //! The log and the local store.
 
+use dexzd_core::snapshot::KeeperEvent;
 use dexzd_io_tokio::runtime::ShellEvent;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -79,7 +80,17 @@ impl StorageMetrics {
             ShellEvent::Failure { .. } => {
                 self.failures.inc();
             }
-            ShellEvent::LockNotSupported { .. } | ShellEvent::Workload(_) => {}
+            ShellEvent::Snapshot(KeeperEvent::Trimmed { below, .. }) => {
+                self.log_trimmed_below.set(gauge(below.0));
+            }
+            ShellEvent::LockNotSupported { .. }
+            | ShellEvent::Workload(_)
+            | ShellEvent::Snapshot(_)
+            | ShellEvent::Restore(_)
+            | ShellEvent::RestoreProgress { .. }
+            | ShellEvent::RestoreUnfit { .. }
+            | ShellEvent::LocalStoreBroken { .. }
+            | ShellEvent::LeftoverDeleted { .. } => {}
         }
     }
 }

@@ -10,7 +10,7 @@ use dexzd_core::log::LogEnd;
 use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
 
 use super::*;
-use crate::local::{LocalReadFailed, LocalStore, LocalStoreError, StoreCheckpoint};
+use crate::local::{Frozen, LocalReadFailed, LocalStore, LocalStoreError};
 use crate::log::{Disk, RealDisk};
 use crate::store::{DeleteOutcome, ListOutcome, ObjectStore, SizedListOutcome};
 
@@ -188,7 +188,7 @@ impl LocalStore for FaultyLocal {
         self.0.flush()
     }
 
-    fn checkpoint(&self, folder: &Path) -> Result<StoreCheckpoint, LocalStoreError> {
+    fn checkpoint(&self, folder: &Path) -> Result<Frozen, LocalStoreError> {
         self.0.checkpoint(folder)
     }
 }
