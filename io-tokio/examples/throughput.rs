@@ -22,6 +22,7 @@ use dexzd_core::engine::{
 use dexzd_core::ids::Name;
 use dexzd_core::lease::LeaseDuration;
 use dexzd_core::node::Role;
+use dexzd_core::snapshot::Cadence;
 use dexzd_core::standby::StandbyConfig;
 use dexzd_io_tokio::Clock;
 use dexzd_io_tokio::local::default_kind;
@@ -42,6 +43,7 @@ fn main() {
         lease_duration: LeaseDuration::DEFAULT_SINGLE,
         fail_if_held: false,
         standby: StandbyConfig::default(),
+        snapshot_cadence: Cadence::STANDARD,
         attempt_drain_timeout: Duration::from_secs(5),
         storage: Storage::DataDir { durability },
         local_store: default_kind(),

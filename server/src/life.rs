@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dexzd_core::node::Role;
+use dexzd_core::snapshot::Cadence;
 use dexzd_core::stop::StopReason;
 use dexzd_io_tokio::local;
 use dexzd_io_tokio::runtime::{self, NodeConfig, NodeHandle, Stopped, Storage};
@@ -272,6 +273,7 @@ fn node_config(config: &Config) -> NodeConfig {
         lease_duration: config.lease_duration,
         fail_if_held: config.lease_fail_if_held,
         standby: config.standby.to_core(),
+        snapshot_cadence: Cadence::STANDARD,
         attempt_drain_timeout: config.attempt_drain_timeout,
         storage: Storage::DataDir { durability: config.durability },
         local_store: local::default_kind(),

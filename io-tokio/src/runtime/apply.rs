@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 use dexzd_core::engine::Change;
 use dexzd_core::log::LogEnd;
-use dexzd_core::node::Input as NodeInput;
+use dexzd_core::node::{Input as NodeInput, OpenLog};
 use dexzd_core::stop::StopReason;
 
 use super::event::{EventSink, ShellEvent};
@@ -16,6 +17,10 @@ use super::messages::{ApplyMessage, ControlSender, DataMessage, DataSender, Send
 use super::tracked::TrackedStore;
 use super::upkeep::UpkeepMessage;
 use crate::local::LocalStore;
+use crate::snapshot::KeeperHandle;
+
+/// The files of a checkpoint are hashed in pieces, and a flush on the way takes a second or two.
+const KEEPER_LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) struct Applier {
     pub(super) inbox: Receiver<ApplyMessage>,
@@ -28,12 +33,18 @@ pub(super) struct Applier {
     pub(super) events: Arc<dyn EventSink>,
 }
 
+fn size_bytes(changes: &[Change]) -> u64 {
+    changes.iter().map(|change| (change.key.len() + change.value.as_ref().map_or(0, Vec::len)) as u64).sum()
+}
+
 /// The store that is open now.
 #[derive(Default)]
 struct Using {
     local: Option<Arc<dyn LocalStore>>,
     /// Where the engine looks, once there is one.
     applied: Option<Arc<AtomicU64>>,
+    /// Of the active on a shared store.
+    keeper: Option<KeeperHandle>,
     flush_asked: bool,
 }
 
@@ -56,7 +67,20 @@ impl Applier {
                     }
                     self.data.send(DataMessage::Applied { asker, position: end.position });
                 }
-                ApplyMessage::Serve { applied } => using.applied = Some(applied),
+                ApplyMessage::Serve { applied, open, fence } => {
+                    using.applied = Some(applied);
+                    self.begin_snapshots(&mut using, open, fence);
+                }
+                ApplyMessage::TrimmedBelow { position } => {
+                    if let Some(keeper) = &using.keeper {
+                        keeper.trimmed_below(position);
+                    }
+                }
+                ApplyMessage::LeaseWritten { sent_at } => {
+                    if let Some(keeper) = &using.keeper {
+                        keeper.lease_written(sent_at);
+                    }
+                }
                 ApplyMessage::Apply { end, changes } => {
                     if !self.apply(&mut using, end, &changes) {
                         return;
@@ -66,8 +90,25 @@ impl Applier {
                     using = Using::default();
                     self.upkeep.send(UpkeepMessage::LetGo { in_order });
                 }
-                ApplyMessage::Stop => return,
+                ApplyMessage::Stop => {
+                    if let Some(keeper) = &using.keeper {
+                        keeper.stop();
+                        // If not in time, what it leaves is deleted by the next start.
+                        let _ended = keeper.has_ended(KEEPER_LIMIT);
+                    }
+                    return;
+                }
             }
+        }
+    }
+
+    /// The snapshots of a tenure: its keeper ends with what uses the store.
+    fn begin_snapshots(&self, using: &mut Using, open: OpenLog, fence: LogEnd) {
+        let local = using.local.as_ref().expect("the fence was applied to it");
+        match self.opener.keep_snapshots(local, open, fence, &self.control) {
+            Ok(keeper) => using.keeper = keeper,
+            // It serves without; the log grows until a thread can be had.
+            Err(error) => tracing::error!(%error, "no snapshots are made: there is no thread for them"),
         }
     }
 
@@ -96,6 +137,9 @@ impl Applier {
         }
         if let Some(applied) = &using.applied {
             applied.store(end.position.0, Ordering::Release);
+        }
+        if let Some(keeper) = &using.keeper {
+            keeper.applied(end.position, size_bytes(changes));
         }
         let wants = local.wants_flush();
         if wants && !using.flush_asked {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dexzd_core::lease::LeaseDuration;
+use dexzd_core::snapshot::Cadence;
 use dexzd_core::standby::StandbyConfig;
 
 use crate::devlock::LockError;
@@ -33,6 +34,8 @@ pub struct NodeConfig {
     pub standby: StandbyConfig,
     /// `lifecycle.attemptDrainTimeout` (HA-16).
     pub attempt_drain_timeout: Duration,
+    /// How often a snapshot is made on a shared store: [`Cadence::STANDARD`] but for tests and benchmarks.
+    pub snapshot_cadence: Cadence,
     /// Which local store; [`crate::local::default_kind`] unless there is a reason.
     pub local_store: LocalStoreKind,
 }

@@ -15,7 +15,9 @@ use tokio::sync::watch;
 
 use super::admin::AdminDesk;
 use super::event::EventSink;
-use super::messages::{ControlSender, DataMessage, DataSender, LogMessage, LogSender, Tenure};
+use super::messages::{
+    ApplyMessage, ApplySender, ControlSender, DataMessage, DataSender, LogMessage, LogSender, Tenure,
+};
 use super::view::NodeView;
 use super::watchdog::Watchdog;
 use crate::clock::{Clock, entropy};
@@ -32,6 +34,9 @@ pub(super) struct ControlPlane {
     pub(super) own: ControlSender,
     pub(super) data: DataSender,
     pub(super) log: LogSender,
+    pub(super) apply: ApplySender,
+    /// Whether lease and log are on a shared store.
+    pub(super) is_shared: bool,
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) lease_key: Arc<str>,
     pub(super) clock: Arc<Clock>,
@@ -116,8 +121,11 @@ impl ControlPlane {
             Output::Engine(order) => self.data.send(DataMessage::Order(order)),
             Output::Gate(order) => self.gate.order(order),
             Output::Watchdog { exit_at } => self.watchdog.set(exit_at),
-            // For a keeper of snapshots.
-            Output::LeaseWritten { .. } => {}
+            Output::LeaseWritten { sent_at } => self.apply.send(ApplyMessage::LeaseWritten { sent_at }),
+            // On a shared store the keeper of snapshots trims, else the log itself.
+            Output::TrimmedBelow(position) if self.is_shared => {
+                self.apply.send(ApplyMessage::TrimmedBelow { position });
+            }
             Output::TrimmedBelow(position) => self.log.send(LogMessage::TrimBelow { position }),
             Output::Event(event) => self.events.node(&event),
             Output::Follow(order) => self.data.send(DataMessage::Follow(order)),

@@ -158,7 +158,8 @@ impl DataPlane {
         };
         self.became_durable(log_end.position);
         self.alive_due = self.now().instant;
-        self.apply.send(ApplyMessage::Serve { applied: Arc::clone(&self.applied) });
+        let applied = Arc::clone(&self.applied);
+        self.apply.send(ApplyMessage::Serve { applied, open: starting.open, fence: log_end });
         self.host(Phase::Running(Box::new(Engine::new(config, local))));
     }
 }

@@ -15,12 +15,15 @@ use super::messages::{Asker, ControlSender, DataMessage, DataSender, LogAnswer, 
 use super::survey::{self, Blind};
 use crate::clock::Clock;
 use crate::log::{LogStore, TrimOutcome};
+use crate::store::ObjectStore;
 
 pub(super) struct LogThread {
     pub(super) inbox: Receiver<LogMessage>,
     pub(super) data: DataSender,
     pub(super) control: ControlSender,
     pub(super) log: Box<dyn LogStore>,
+    /// On a shared store: snapshots tell what a trimmed log does not (D-49).
+    pub(super) snapshots: Option<Arc<dyn ObjectStore>>,
     pub(super) node_id: String,
     pub(super) clock: Arc<Clock>,
     pub(super) events: Arc<dyn EventSink>,
@@ -138,7 +141,7 @@ impl LogThread {
 
     /// D-49: what lies beside a missing lease. None: look again later.
     fn survey(&mut self, request: RequestId) {
-        let survey = match survey::look(&mut *self.log, &self.node_id) {
+        let survey = match survey::look(&mut *self.log, self.snapshots.as_deref(), &self.node_id) {
             Ok(survey) => Some(survey),
             Err(Blind::Now) => None,
             Err(Blind::ForGood { position, error }) => {

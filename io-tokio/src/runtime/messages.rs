@@ -9,6 +9,7 @@ use dexzd_core::ids::{Blob, CallId, Position, RequestId, StreamId};
 use dexzd_core::log::{ListOutcome, LogEnd, ReadEnd};
 use dexzd_core::node::{FollowOrder, Input as NodeInput, OpenLog, Period};
 use dexzd_core::store::{ReadOutcome, WriteOutcome};
+use dexzd_core::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 use super::local_opener::{Replaced, Replacement};
@@ -99,8 +100,12 @@ pub(super) enum ApplyMessage {
     Replace(Replacement),
     /// Of the start and of the follower; `Applied` answers.
     ApplyRange { asker: Asker, end: LogEnd, changes: Vec<Change> },
-    /// The engine's entries follow; the newest position applied goes here.
-    Serve { applied: Arc<AtomicU64> },
+    /// The fence is applied and the engine's entries follow; the newest position applied goes here.
+    Serve { applied: Arc<AtomicU64>, open: OpenLog, fence: LogEnd },
+    /// For the keeper of snapshots: the lease carries this bound (D-30).
+    TrimmedBelow { position: Position },
+    /// For the keeper of snapshots: a lease write that was sent then has landed (D-46).
+    LeaseWritten { sent_at: Instant },
     /// An entry of the engine is in the log.
     Apply { end: LogEnd, changes: Vec<Change> },
     /// What was sent before is applied: use the store no longer. In order: it is made durable first.

@@ -14,7 +14,8 @@ use dexzd_core::ids::ProcessId;
 use super::config::{NodeConfig, SharedStores, StartError, Storage};
 use super::devices::Devices;
 use super::event::{EventSink, ShellEvent};
-use super::local_opener::LocalOpener;
+use super::local_opener::{LocalOpener, Snapshots};
+use crate::clock::Clock;
 use crate::devlock::{DevLock, LockOutcome};
 use crate::durability::{CleanRun, DurabilityMode};
 use crate::log::{Disk, LogStore, ObjectLog, SegmentLog};
@@ -34,6 +35,8 @@ const REPLICA_FOLDER: &str = "replica";
 pub(super) struct Place {
     pub(super) lease: Arc<dyn ObjectStore>,
     pub(super) log: Box<dyn LogStore>,
+    /// On a shared store.
+    pub(super) snapshots: Option<Arc<dyn ObjectStore>>,
     pub(super) opener: LocalOpener,
     /// The store's clock for D-2 (b), where it has one.
     pub(super) probe_stamp_ms: Option<u64>,
@@ -48,13 +51,14 @@ impl Place {
         config: &NodeConfig,
         process: ProcessId,
         devices: Devices,
-        events: &dyn EventSink,
+        clock: &Arc<Clock>,
+        events: &Arc<dyn EventSink>,
     ) -> Result<Self, StartError> {
         match &config.storage {
             Storage::DataDir { durability } => {
-                Self::in_data_dir(config, *durability, process, devices, events)
+                Self::in_data_dir(config, *durability, process, devices, &**events)
             }
-            Storage::Shared(stores) => Self::shared(config, stores, process, devices, events),
+            Storage::Shared(stores) => Self::shared(config, stores, process, devices, clock, events),
         }
     }
 
@@ -73,12 +77,13 @@ impl Place {
         let store = (devices.store)(Arc::new(store));
         let probe_stamp_ms = probe(&*store, &config.node_id, process)?;
         let log = open_log(config, durability, lock.as_ref(), &store, devices.disk)?;
-        let mut opener = LocalOpener::new(config, LOCAL_FOLDER, devices.local);
+        let mut opener = LocalOpener::new(config, LOCAL_FOLDER, devices.local, None);
         // Without the lock another process may have it open: then it waits for the lease.
         if lock.is_some() {
             opener.open_early()?;
         }
-        Ok(Self { lease: store, log, opener, probe_stamp_ms, lease_locked: lock.is_some(), lock })
+        let lease_locked = lock.is_some();
+        Ok(Self { lease: store, log, snapshots: None, opener, probe_stamp_ms, lease_locked, lock })
     }
 
     fn shared(
@@ -86,15 +91,28 @@ impl Place {
         stores: &SharedStores,
         process: ProcessId,
         devices: Devices,
-        events: &dyn EventSink,
+        clock: &Arc<Clock>,
+        events: &Arc<dyn EventSink>,
     ) -> Result<Self, StartError> {
-        let lock = held(DevLock::acquire_volume(&config.data_dir)?, events);
+        let lock = held(DevLock::acquire_volume(&config.data_dir)?, &**events);
         CleanRun::check(&config.data_dir)?;
         let lease = (devices.store)(Arc::clone(&stores.lease));
         let probe_stamp_ms = probe(&*lease, &config.node_id, process)?;
         let log = ObjectLog::new((devices.store)(Arc::clone(&stores.log)), &config.node_id);
-        let opener = LocalOpener::new(config, REPLICA_FOLDER, devices.local);
-        Ok(Self { lease, log: Box::new(log), opener, probe_stamp_ms, lock, lease_locked: false })
+        let snapshots = (devices.store)(Arc::clone(&stores.snapshots));
+        let sources = Snapshots {
+            store: Arc::clone(&snapshots),
+            clock: Arc::clone(clock),
+            events: Arc::clone(events),
+            cadence: config.snapshot_cadence,
+        };
+        let opener = LocalOpener::new(config, REPLICA_FOLDER, devices.local, Some(sources));
+        // Without a lock the leftovers may be another process's, which is at it.
+        if lock.is_some() {
+            opener.clean_up()?;
+        }
+        let (log, snapshots) = (Box::new(log), Some(snapshots));
+        Ok(Self { lease, log, snapshots, opener, probe_stamp_ms, lock, lease_locked: false })
     }
 }
 

@@ -52,12 +52,13 @@ pub(super) fn start_on(
     let events = Arc::new(FailureRecorder::new(events));
     let process_id = ProcessId(entropy_u128());
     let exit = devices.exit;
-    let Place { lease, log, opener, probe_stamp_ms, lock, lease_locked } =
-        Place::open(&config, process_id, devices, &*events)?;
+    let clock = Arc::new(Clock::new());
+    let sink: Arc<dyn EventSink> = Arc::clone(&events) as Arc<dyn EventSink>;
+    let Place { lease, log, snapshots, opener, probe_stamp_ms, lock, lease_locked } =
+        Place::open(&config, process_id, devices, &clock, &sink)?;
     let durability = config.storage.durability();
     let is_shared = matches!(config.storage, Storage::Shared(_));
 
-    let clock = Arc::new(Clock::new());
     let watchdog = Watchdog::start(Arc::clone(&clock), exit)
         .map_err(|source| io_error("cannot start a thread for", &config.data_dir, source))?;
     let (control_sender, control_inbox) = channel();
@@ -68,13 +69,13 @@ pub(super) fn start_on(
     let gate = Gate::new(Arc::clone(&clock), |_| {});
     let admin = Arc::new(AdminDesk::default());
     let (stopped_sender, stopped) = watch::channel(None);
-    let sink: Arc<dyn EventSink> = Arc::clone(&events) as Arc<dyn EventSink>;
 
     let log_thread = LogThread {
         inbox: log_inbox,
         data: data_sender.clone(),
         control: control_sender.clone(),
         log,
+        snapshots,
         node_id: config.node_id.clone(),
         clock: Arc::clone(&clock),
         events: Arc::clone(&sink),
@@ -148,6 +149,8 @@ pub(super) fn start_on(
         own: control_sender.clone(),
         data: data_sender.clone(),
         log: log_sender.clone(),
+        apply: apply_sender.clone(),
+        is_shared,
         store: lease,
         lease_key: format!("{}/lease", config.node_id).into(),
         clock: Arc::clone(&clock),

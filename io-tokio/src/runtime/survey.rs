@@ -1,10 +1,12 @@
-//! What the log says when the lease is missing beside it (D-49).
+//! What the log and the snapshots say when the lease is missing beside them (D-49).
 
 use dexzd_core::ids::{Epoch, Position};
 use dexzd_core::lease::Survey;
 use dexzd_core::log::{Entry, EntryBody, EntryError, ListOutcome, ReadEnd};
 
 use crate::log::LogStore;
+use crate::snapshot::look_for_snapshots;
+use crate::store::ObjectStore;
 
 const RANGE_ENTRIES: u32 = 1_024;
 const RANGE_BYTES: u64 = 4 << 20;
@@ -22,9 +24,19 @@ pub(super) enum Blind {
     },
 }
 
-/// Reads the whole log.
-pub(super) fn look(log: &mut dyn LogStore, node_id: &str) -> Result<Survey, Blind> {
+/// Reads the whole log, and lists the snapshots where there are any.
+pub(super) fn look(
+    log: &mut dyn LogStore,
+    snapshots: Option<&dyn ObjectStore>,
+    node_id: &str,
+) -> Result<Survey, Blind> {
     let mut survey = Survey::default();
+    if let Some(snapshots) = snapshots {
+        let found = look_for_snapshots(snapshots, node_id).ok_or(Blind::Now)?;
+        survey.anything = found.highest_epoch.is_some();
+        survey.highest_epoch = found.highest_epoch.unwrap_or_default();
+        survey.newest_manifest = found.newest_manifest.unwrap_or_default();
+    }
     let mut from = first_after(log, Position(0))?;
     while let Some(position) = from {
         survey.anything = true;

@@ -5,6 +5,7 @@
 
 mod faults;
 mod shared;
+mod snapshots;
 
 use std::fs;
 use std::path::Path;
@@ -15,9 +16,10 @@ use dexzd_core::engine::{
     Answer, Call, CallError, Decision, DecisionKind, Effects, EngineEvent, FlowStatus, FlowTypeDefinition,
     Hello, Movement, ServerFrame, StartFlow, StepOptions, Target, Task, Value, WorkerFrame,
 };
-use dexzd_core::ids::{Name, RunId};
+use dexzd_core::ids::{Name, Position, RunId};
 use dexzd_core::lease::{CandidateEvent, LeaseDuration};
 use dexzd_core::node::{NodeEvent, Role};
+use dexzd_core::snapshot::Cadence;
 use dexzd_core::standby::StandbyConfig;
 use dexzd_core::stop::StopReason;
 
@@ -54,6 +56,7 @@ fn config(data_dir: &Path) -> NodeConfig {
         lease_duration: LeaseDuration::DEFAULT_SINGLE,
         fail_if_held: false,
         standby: StandbyConfig::default(),
+        snapshot_cadence: Cadence::STANDARD,
         attempt_drain_timeout: Duration::from_secs(1),
         storage: Storage::DataDir { durability: DurabilityMode::Strict },
         local_store: LocalStoreKind::Memory,
