@@ -1,4 +1,4 @@
-//! Flows of three Steps that do nothing, SYNC and ASYNC, and one that waits for ever.
+//! Flows of Steps that do nothing, SYNC and ASYNC, three or as many as one likes, and one that waits for ever.
 
 use dexzd_sdk::prelude::*;
 
@@ -48,6 +48,47 @@ macro_rules! chain {
 
 chain!(BenchSync, Durability::Sync, Sync1, Sync2, Sync3);
 chain!(BenchAsync, Durability::Async, Async1, Async2, Async3);
+
+/// So many Steps as its input says, all SYNC.
+pub(crate) struct BenchSyncChain;
+/// So many Steps as its input says, all ASYNC.
+pub(crate) struct BenchAsyncChain;
+
+/// One Step that goes on to itself until it was run as often as it was told.
+macro_rules! countdown {
+    ($flow:ident, $step:ident, $durability:expr) => {
+        pub(crate) struct $step;
+
+        impl Step for $step {
+            const TYPE: &'static str = stringify!($step);
+            type Input = u32;
+
+            fn options() -> StepOptions {
+                StepOptions::new().durability($durability)
+            }
+
+            async fn execute(&self, _: &Context, left: u32) -> StepResult {
+                Ok(match left {
+                    0 | 1 => Decision::complete(&()),
+                    more => Decision::go_to::<$step>(&(more - 1)),
+                })
+            }
+        }
+
+        impl Flow for $flow {
+            const TYPE: &'static str = stringify!($flow);
+            type Start = $step;
+            type Output = ();
+
+            fn define(&self) -> Definition<Self> {
+                Definition::starting_with($step)
+            }
+        }
+    };
+}
+
+countdown!(BenchSyncChain, SyncHop, Durability::Sync);
+countdown!(BenchAsyncChain, AsyncHop, Durability::Async);
 
 pub(crate) struct WaitForever;
 

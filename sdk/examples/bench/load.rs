@@ -1,17 +1,28 @@
 //! What the client does.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use dexzd_sdk::prelude::*;
-use dexzd_sdk::{FlowStatus, address_from_environment, proto};
+use dexzd_sdk::{FlowStatus, Input, address_from_environment, proto};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, LocalSet};
 
 use crate::Error;
 use crate::flows::{BenchSync, BenchWait};
 
 /// Flows that are not measured: connections open, code is paged in, the first files are written.
 const WARM_UP: usize = 200;
+
+/// As much for chains, each of which takes longer.
+const CHAIN_WARM_UP: usize = 3;
+
+/// A result that takes longer than this is an error: five takeovers of a lease of 10 s.
+const LOAD_RESULT_LIMIT: Duration = Duration::from_secs(60);
+
+/// So many errors are told in words.
+const TOLD_ERRORS: usize = 5;
 
 /// How many starts are under way at once while waiting Flows are made.
 const STARTERS: u32 = 256;
@@ -31,13 +42,29 @@ where
     F: Flow<Output = ()>,
     F::Start: Step<Input = ()>,
 {
+    one_by_one::<F>(&(), WARM_UP, count).await
+}
+
+/// The same with Flows that are told how many Steps to have.
+pub(crate) async fn chain<F>(steps: u32, count: usize) -> Result<Value, Error>
+where
+    F: Flow<Output = ()>,
+    F::Start: Step<Input = u32>,
+{
+    one_by_one::<F>(&steps, CHAIN_WARM_UP, count).await
+}
+
+async fn one_by_one<F>(input: &Input<F>, warm_up: usize, count: usize) -> Result<Value, Error>
+where
+    F: Flow<Output = ()>,
+{
     let client = Client::connect(address_from_environment()).await?;
     let run = uuid();
     let mut times = Vec::with_capacity(count);
-    for number in 0..WARM_UP + count {
+    for number in 0..warm_up + count {
         let start = Instant::now();
-        run_one::<F>(&client, format!("{run}-{number}")).await?;
-        if number >= WARM_UP {
+        run_one::<F>(&client, format!("{run}-{number}"), input).await?;
+        if number >= warm_up {
             times.push(start.elapsed());
         }
     }
@@ -59,7 +86,7 @@ pub(crate) async fn throughput(clients: usize, seconds: u64) -> Result<Value, Er
             let mut times = Vec::new();
             for count in 0_u64.. {
                 let start = Instant::now();
-                run_one::<BenchSync>(&client, format!("{prefix}-{count}")).await?;
+                run_one::<BenchSync>(&client, format!("{prefix}-{count}"), &()).await?;
                 let since_begin = begin.elapsed();
                 if since_begin > warm_up + measured {
                     break;
@@ -84,13 +111,75 @@ pub(crate) async fn throughput(clients: usize, seconds: u64) -> Result<Value, Er
     }))
 }
 
-async fn run_one<F>(client: &Client, flow_id: String) -> Result<(), Error>
+async fn run_one<F>(client: &Client, flow_id: String, input: &Input<F>) -> Result<(), ClientError>
 where
     F: Flow<Output = ()>,
-    F::Start: Step<Input = ()>,
 {
-    client.start::<F>(flow_id.clone(), &()).await?;
-    Ok(client.result::<F>(flow_id).await?)
+    client.start::<F>(flow_id.clone(), input).await?;
+    client.result::<F>(flow_id).await
+}
+
+/// So many clients, each starting one Flow after the other, until `stop`; counts what they are told that is no
+/// result. A Flow takes as long as it takes, so whatever is no answer within the deadlines shows.
+pub(crate) async fn load(clients: usize, stop: impl Future<Output = ()>) -> Result<Value, Error> {
+    let tally = Rc::new(RefCell::new(Tally::default()));
+    let stops = Rc::new(Cell::new(false));
+    let local = LocalSet::new();
+    let run = uuid();
+    let mut running = Vec::new();
+    for number in 0..clients {
+        let client = Client::connect(address_from_environment()).await?.waiting_at_most(LOAD_RESULT_LIMIT);
+        let (tally, stops, prefix) = (Rc::clone(&tally), Rc::clone(&stops), format!("{run}-{number}"));
+        running.push(local.spawn_local(async move {
+            for count in 0_u64.. {
+                if stops.get() {
+                    return;
+                }
+                let start = Instant::now();
+                let result = run_one::<BenchSync>(&client, format!("{prefix}-{count}"), &()).await;
+                tally.borrow_mut().count(&result, start.elapsed());
+            }
+        }));
+    }
+    let all = async {
+        stop.await;
+        stops.set(true);
+        for client in running {
+            client.await?;
+        }
+        Ok::<_, Error>(())
+    };
+    local.run_until(all).await?;
+    let tally = tally.take();
+    Ok(json!({
+        "flows": tally.flows,
+        "errors": tally.errors,
+        "firstErrors": tally.first_errors,
+        "slowestMs": tally.slowest.as_secs_f64() * 1_000.0,
+    }))
+}
+
+#[derive(Default)]
+struct Tally {
+    flows: u64,
+    errors: u64,
+    first_errors: Vec<String>,
+    slowest: Duration,
+}
+
+impl Tally {
+    fn count(&mut self, result: &Result<(), ClientError>, took: Duration) {
+        self.slowest = self.slowest.max(took);
+        match result {
+            Ok(()) => self.flows += 1,
+            Err(error) => {
+                self.errors += 1;
+                if self.first_errors.len() < TOLD_ERRORS {
+                    self.first_errors.push(error.to_string());
+                }
+            }
+        }
+    }
 }
 
 /// Starts the Flows `wait-FROM` to `wait-TO` and returns when the last of them wait.

@@ -1,12 +1,14 @@
-//! The Worker and the client behind `cargo xtask bench flows`. Each is a process of its own; the client
-//! prints one JSON object and ends.
+//! The Worker and the client behind `cargo xtask bench flows`, `failover` and `store`. Each is a process of its own;
+//! the client prints one JSON object and ends.
 //!
 //! ```text
 //! bench worker [SLOTS]              runs Steps until Ctrl+C or SIGTERM
 //! bench latency FLOW COUNT          one client, one Flow after the other: p50Ms, p99Ms
+//! bench chain FLOW STEPS COUNT      the same, with Flows of so many Steps
 //! bench throughput CLIENTS SECONDS  so many clients at once: flowsPerSecond, p50Ms
 //! bench wait FROM TO                starts Flows FROM to TO, which wait for ever, until all do: seconds
 //! bench first-call FLOW_ID          asks until the server answers: answered
+//! bench load CLIENTS                Flows, until Ctrl+C or SIGTERM: flows, errors, firstErrors, slowestMs
 //! ```
 
 mod flows;
@@ -15,7 +17,7 @@ mod load;
 use dexzd_sdk::address_from_environment;
 use dexzd_sdk::prelude::*;
 
-use self::flows::{BenchAsync, BenchSync, BenchWait};
+use self::flows::{BenchAsync, BenchAsyncChain, BenchSync, BenchSyncChain, BenchWait};
 
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -30,6 +32,13 @@ async fn main() -> Result<(), Error> {
         ["worker", slots] => return work(slots.parse()?).await,
         ["latency", "sync", count] => load::latency::<BenchSync>(count.parse()?).await?,
         ["latency", "async", count] => load::latency::<BenchAsync>(count.parse()?).await?,
+        ["chain", "sync", steps, count] => {
+            load::chain::<BenchSyncChain>(steps.parse()?, count.parse()?).await?
+        }
+        ["chain", "async", steps, count] => {
+            load::chain::<BenchAsyncChain>(steps.parse()?, count.parse()?).await?
+        }
+        ["load", clients] => load::load(clients.parse()?, stop_signal()).await?,
         ["throughput", clients, seconds] => load::throughput(clients.parse()?, seconds.parse()?).await?,
         ["wait", from, to] => load::wait(from.parse()?, to.parse()?).await?,
         ["first-call", flow_id] => load::first_call(flow_id).await?,
@@ -44,6 +53,8 @@ async fn work(slots: u32) -> Result<(), Error> {
         .flow(BenchSync)
         .flow(BenchAsync)
         .flow(BenchWait)
+        .flow(BenchSyncChain)
+        .flow(BenchAsyncChain)
         .max_concurrent_tasks(slots)
         .build()?;
     worker.run_until(stop_signal()).await?;
