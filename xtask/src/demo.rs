@@ -1,60 +1,65 @@
-//! `cargo xtask demo`: orders run through a real server that is killed in the middle, and nothing is lost.
+//! `cargo xtask demo`: orders run through real servers of which one is killed in the middle, and nothing is lost.
 
 mod effects;
+mod failover;
 mod orders;
+mod single;
+mod stage;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use self::effects::Effects;
-use self::orders::{Orders, Verdict};
-use crate::node::Node;
-use crate::processes::{Interruption, Process, Programs, TemporaryFolder, build};
+use self::orders::Verdict;
+use self::stage::Stage;
+use crate::processes::{Interruption, Programs, TemporaryFolder, build};
 use crate::shell::Failure;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// How many orders
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(10..=5_000))]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(20..=5_000))]
     orders: u32,
+
+    /// One server without a standby, which is killed and started again
+    #[arg(long)]
+    single: bool,
 
     /// Use the programs of this folder instead of building them: target/debug or target/release
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
 }
 
-/// How long one call to the outside world takes, in the Worker that plays bank, warehouse and mail.
-const CALL_MS: u32 = 100;
-
-/// How many Steps the Worker runs at once: few, so that the batch lasts long enough to be watched.
-const CONCURRENCY: u32 = 4;
-
-/// How long an order waits for its parcel before it is refunded.
-const PATIENCE_MS: u32 = 4_000;
-
-/// The server is killed when this share of the orders is done.
-const KILL_AT_PERCENT: u32 = 35;
-
-/// How long the server stays dead, so that everybody notices.
-const DEAD_FOR: Duration = Duration::from_millis(800);
-
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let programs = match &arguments.programs {
         Some(folder) => Programs::in_folder(folder)?,
         None => build_programs()?,
     };
-    show(&programs, arguments.orders)?;
-    print_what_next(&programs)
+    if arguments.single {
+        show_single(&programs, arguments.orders)?;
+    } else {
+        show(&programs, arguments.orders)?;
+    }
+    print_what_next(&programs, arguments.single)
 }
 
-/// Plays the demo with these programs; fails if a promise does not hold.
+/// Plays the failover demo with these programs; fails if a promise does not hold.
 pub(crate) fn show(programs: &Programs, orders: u32) -> Result<(), Failure> {
+    play("dex-demo", programs, |stage| failover::play(stage, orders))
+}
+
+/// Plays the demo of one server with these programs; fails if a promise does not hold.
+pub(crate) fn show_single(programs: &Programs, orders: u32) -> Result<(), Failure> {
+    play("dex-demo-single", programs, |stage| single::play(stage, orders))
+}
+
+fn play(
+    name: &str,
+    programs: &Programs,
+    piece: impl FnOnce(&Stage<'_>) -> Result<Verdict, Failure>,
+) -> Result<(), Failure> {
     let interruption = Interruption::watch()?;
-    let folder = TemporaryFolder::create("dex-demo")?;
-    let node = Node::new(programs, &folder, &interruption)?;
-    let demo = Demo { programs, folder: &folder, node: &node, interruption: &interruption };
-    let verdict = demo.play(orders)?;
+    let folder = TemporaryFolder::create(name)?;
+    let verdict = piece(&Stage { programs, folder: &folder, interruption: &interruption })?;
     print!("\n{verdict}");
     if verdict.holds() {
         return Ok(());
@@ -79,91 +84,14 @@ fn build_programs() -> Result<Programs, Failure> {
         "dexcli",
         "--example",
         "order",
+        "--example",
+        "probe",
     ])?;
     println!("Built in {} s.\n", start.elapsed().as_secs());
     Ok(programs)
 }
 
-struct Demo<'a> {
-    programs: &'a Programs,
-    folder: &'a TemporaryFolder,
-    node: &'a Node,
-    interruption: &'a Interruption,
-}
-
-impl Demo<'_> {
-    fn play(&self, count: u32) -> Result<Verdict, Failure> {
-        let (server, took) = self.node.start()?;
-        println!(
-            "server    process {}, {}, ready after {} ms",
-            server.id(),
-            self.node.address,
-            took.as_millis()
-        );
-        let mut worker = self.start_worker()?;
-        println!("Worker    process {}, {CONCURRENCY} Steps at once", worker.id());
-        println!("orders    {count}: charge the card, ask for shipment, await the parcel or refund\n");
-
-        let mut orders = Orders::start(
-            self.order_command(&["start", "--count", &count.to_string()])?,
-            self.folder,
-            count,
-        )?;
-        orders.run_until(count * KILL_AT_PERCENT / 100, self.interruption, || worker.expect_alive())?;
-
-        let victim = server.id();
-        server.kill()?;
-        orders.say(&format!(
-            "kill -9 {victim}: the server is gone, {} orders are under way",
-            count - orders.finished()
-        ));
-        std::thread::sleep(DEAD_FOR);
-        let (mut server, took) = self.node.start()?;
-        orders.say(&format!(
-            "process {} read the log and serves after {} ms: every order goes on where it was",
-            server.id(),
-            took.as_millis()
-        ));
-
-        orders.run_until(count, self.interruption, || {
-            worker.expect_alive()?;
-            server.expect_alive()
-        })?;
-        let summary = orders.finish(self.interruption)?;
-        let verdict = Verdict::reach(self.node, summary, &Effects::read(&self.effects_file())?, count)?;
-        worker.stop()?;
-        server.stop()?;
-        Ok(verdict)
-    }
-
-    fn start_worker(&self) -> Result<Process, Failure> {
-        let effects = self.effects_file();
-        let mut command = self.order_command(&[
-            "worker",
-            "--effects",
-            &effects.to_string_lossy(),
-            "--step-delay",
-            &CALL_MS.to_string(),
-            "--concurrency",
-            &CONCURRENCY.to_string(),
-            "--patience",
-            &PATIENCE_MS.to_string(),
-        ])?;
-        Process::start("the Worker", &mut command, &self.folder.file("worker.log"), None)
-    }
-
-    fn effects_file(&self) -> PathBuf {
-        self.folder.file("effects.jsonl")
-    }
-
-    fn order_command(&self, arguments: &[&str]) -> Result<Command, Failure> {
-        let mut command = Command::new(self.programs.find("order")?);
-        command.args(arguments).env("DEX_FLOW_SERVICE_ADDRESS", &self.node.address).env_remove("RUST_LOG");
-        Ok(command)
-    }
-}
-
-fn print_what_next(programs: &Programs) -> Result<(), Failure> {
+fn print_what_next(programs: &Programs, single: bool) -> Result<(), Failure> {
     let (dexcli, order) = (programs.find("dexcli")?, programs.find("order")?);
     let (dexcli, order) = (shown(&dexcli), shown(&order));
     println!(
@@ -171,9 +99,15 @@ fn print_what_next(programs: &Programs) -> Result<(), Failure> {
          \n  {dexcli} dev\n      a server of your own; Ctrl+C stops it\
          \n  {order}\n      a Worker and five orders, from another terminal\
          \n  {dexcli} flow search\n      what ran\
-         \n  {dexcli} flow history order-1\n      and how\n\
-         \nThe Flow itself is sdk/examples/order.rs; docs/first-flow.md writes one from nothing."
+         \n  {dexcli} flow history order-1\n      and how"
     );
+    if !single {
+        println!("  cargo xtask demo --single\n      one server without a standby: killed, started again");
+        println!(
+            "\ndocs/operator-guide.md sets up two servers over your own bucket; docs/protocol.md says why it holds."
+        );
+    }
+    println!("The Flow itself is sdk/examples/order.rs; docs/first-flow.md writes one from nothing.");
     Ok(())
 }
 

@@ -9,10 +9,13 @@ mod deploy_tools;
 mod fix;
 mod fuzz;
 mod node;
+mod pair;
+mod probe;
 mod processes;
 mod setup;
 mod shell;
 mod sim;
+mod takeover;
 mod test;
 mod tidy;
 
@@ -31,7 +34,7 @@ struct Arguments {
 enum Command {
     /// Install what this machine lacks: a C++ compiler and libclang for RocksDB, and the programs that check deploy/
     Setup,
-    /// Watch orders run through a server that is killed in the middle: nothing is lost
+    /// Watch orders run through two servers while one is killed in the middle: nothing is lost
     Demo(demo::Arguments),
     /// Run every check and every test, exactly as CI does
     Test(test::Arguments),

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::shell::{Failure, cargo};
@@ -31,6 +33,12 @@ impl Interruption {
                 .map_err(|error| Failure::new(format!("cannot listen for Ctrl+C: {error}")))?;
         }
         Ok(Self(flag))
+    }
+
+    /// Knows of nothing, for tests.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self(Arc::default())
     }
 
     /// Fails once Ctrl+C was pressed: for every loop that waits.
@@ -122,6 +130,22 @@ impl Process {
         self.child.stdout.take()
     }
 
+    /// The JSON that a process which has ended well left in its stdout, taken as a pipe.
+    pub(crate) fn answer(&mut self) -> Result<Value, Failure> {
+        let status = self
+            .child
+            .wait()
+            .map_err(|error| Failure::new(format!("cannot await {}: {error}", self.name)))?;
+        // It fits into the pipe, so reading after the end misses nothing.
+        let text = self.take_stdout().map(std::io::read_to_string);
+        let text = text.transpose().ok().flatten().unwrap_or_default();
+        if !status.success() {
+            return Err(self.failure(&format!("{} failed ({status})", self.name)));
+        }
+        serde_json::from_str(&text)
+            .map_err(|_| self.failure(&format!("{} printed no result ({status})", self.name)))
+    }
+
     /// How the process ended; none while it runs.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
         self.child.try_wait().map_err(|error| Failure::new(format!("cannot look at {}: {error}", self.name)))
@@ -143,8 +167,16 @@ impl Process {
         Failure::new(format!("{text}; the end of its log:\n  {tail}"))
     }
 
+    /// SIGTERM, without waiting for what comes of it.
+    pub(crate) fn terminate(&self) {
+        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
+            // It may have ended by itself meanwhile.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
     /// SIGKILL: no farewell, like a power cut for this one process.
-    pub(crate) fn kill(mut self) -> Result<(), Failure> {
+    pub(crate) fn kill(&mut self) -> Result<(), Failure> {
         let failure = |error| Failure::new(format!("cannot kill {}: {error}", self.name));
         self.child.kill().map_err(failure)?;
         self.child.wait().map(drop).map_err(failure)
@@ -152,10 +184,7 @@ impl Process {
 
     /// SIGTERM, then SIGKILL for one that does not listen.
     pub(crate) fn stop(mut self) -> Result<ExitStatus, Failure> {
-        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
-            // It may have ended by itself meanwhile.
-            let _ = kill_process(pid, Signal::TERM);
-        }
+        self.terminate();
         let start = Instant::now();
         while start.elapsed() < STOP_TIMEOUT {
             if let Some(status) = self.ended()? {

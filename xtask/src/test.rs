@@ -45,11 +45,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         shell::run(cargo(&["test", "--release"]).args(packages(&RELEASED)))?;
     }
-    // The demo is the one test that goes through every program, dexcli included.
+    // The demos are the one test that goes through every program, dexcli included.
     let profile = if arguments.light { "--no-default-features" } else { "--release" };
     let mut flags = packages(&RELEASED);
     flags.extend([profile, "--bins", "--examples"]);
-    demo::show(&build(&flags)?, DEMO_ORDERS)?;
+    let programs = build(&flags)?;
+    demo::show_single(&programs, DEMO_ORDERS)?;
+    demo::show(&programs, DEMO_ORDERS)?;
     println!("\nall checks and tests passed in {} s", start.elapsed().as_secs());
     if arguments.light {
         println!("left out: everything with RocksDB (`cargo xtask test` without --light)");

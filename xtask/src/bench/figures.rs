@@ -27,9 +27,52 @@ pub(super) enum Figure {
     FlowsPerSecond,
     LoadedP50,
     AsyncP50,
-    Memory { open: u32 },
-    Restart { open: u32 },
-    IdleCpu { open: u32 },
+    Memory {
+        open: u32,
+    },
+    Restart {
+        open: u32,
+    },
+    IdleCpu {
+        open: u32,
+    },
+    /// From the last answer of the one who steps down to the first one of the other.
+    Release {
+        open: u32,
+        rounds: u32,
+    },
+    Kill {
+        lease_secs: u64,
+        open: u32,
+        rounds: u32,
+    },
+    /// The part of it from the lease to serving.
+    Recovery {
+        lease_secs: u64,
+        open: u32,
+        rounds: u32,
+    },
+    /// Recovery before so many Flows, divided by that before a tenth of them.
+    RecoveryGrowth {
+        open: u32,
+    },
+    ClientErrors {
+        kills: u32,
+        step_downs: u32,
+    },
+    LeaseWrites {
+        lease_secs: u64,
+    },
+    SyncStep {
+        put_ms: u32,
+    },
+    AsyncChain {
+        put_ms: u32,
+    },
+    StoreFlows {
+        put_ms: u32,
+        clients: u32,
+    },
 }
 
 /// What a figure is to reach.
@@ -37,6 +80,8 @@ pub(super) enum Figure {
 enum Target {
     AtMost(f64),
     AtLeast(f64),
+    /// This, give or take so many percent.
+    About(f64, f64),
 }
 
 impl Figure {
@@ -50,15 +95,46 @@ impl Figure {
             Self::Memory { open } => format!("resident memory, {open} waiting Flows"),
             Self::Restart { open } => format!("kill -9 to first served call, {open} open Flows"),
             Self::IdleCpu { open } => format!("idle CPU, {open} waiting Flows"),
+            Self::Release { open, rounds } => {
+                format!("release to first served call, {open} open Flows, p99 of {rounds}")
+            }
+            Self::Kill { lease_secs, open, rounds } => {
+                format!(
+                    "SIGKILL to first served call, lease {lease_secs} s, {open} open Flows, max of {rounds}"
+                )
+            }
+            Self::Recovery { lease_secs, open, rounds } => {
+                format!("of it recovery, lease {lease_secs} s, {open} open Flows, max of {rounds}")
+            }
+            Self::RecoveryGrowth { open } => format!("recovery, {open} open Flows to {}, p50", open / 10),
+            Self::ClientErrors { kills, step_downs } => {
+                format!("errors of SDK clients under load, {kills} kills and {step_downs} step downs")
+            }
+            Self::LeaseWrites { lease_secs } => format!("lease PUTs per hour, lease {lease_secs} s"),
+            Self::SyncStep { put_ms } => format!("SYNC Step, {put_ms} ms PUT, p50 per Step"),
+            Self::AsyncChain { put_ms } => format!("chain of 10 ASYNC Steps, {put_ms} ms PUT, p50"),
+            Self::StoreFlows { put_ms, clients } => {
+                format!("three SYNC Steps, {put_ms} ms PUT, {clients} clients, Flows per second")
+            }
         }
     }
 
     fn unit(self) -> &'static str {
         match self {
-            Self::SyncP50 | Self::SyncP99 | Self::LoadedP50 | Self::AsyncP50 => "ms",
-            Self::FlowsPerSecond => "Flows/s",
+            Self::SyncP50
+            | Self::SyncP99
+            | Self::LoadedP50
+            | Self::AsyncP50
+            | Self::Release { .. }
+            | Self::Recovery { .. }
+            | Self::SyncStep { .. }
+            | Self::AsyncChain { .. } => "ms",
+            Self::FlowsPerSecond | Self::StoreFlows { .. } => "Flows/s",
             Self::Memory { .. } => "MB",
-            Self::Restart { .. } => "s",
+            Self::Restart { .. } | Self::Kill { .. } => "s",
+            Self::RecoveryGrowth { .. } => "times",
+            Self::ClientErrors { .. } => "errors",
+            Self::LeaseWrites { .. } => "PUTs/h",
             Self::IdleCpu { .. } => "% of a core",
         }
     }
@@ -72,6 +148,18 @@ impl Figure {
             Self::AsyncP50 => Target::AtMost(2.0),
             Self::Memory { .. } => Target::AtMost(400.0),
             Self::Restart { .. } | Self::IdleCpu { .. } => Target::AtMost(1.0),
+            Self::Release { .. } => Target::AtMost(500.0),
+            // The rest of the lease, its second, and 0.8 s for everything else.
+            Self::Kill { lease_secs, .. } => Target::AtMost(lease_secs as f64 + 1.8),
+            Self::Recovery { .. } => Target::AtMost(300.0),
+            // Flat; the rest is what two medians of few differ by.
+            Self::RecoveryGrowth { .. } => Target::AtMost(1.5),
+            Self::ClientErrors { .. } => Target::AtMost(0.0),
+            // One for each third of the lease.
+            Self::LeaseWrites { lease_secs } => Target::About(3_600.0 * 3.0 / lease_secs as f64, 2.0),
+            Self::SyncStep { put_ms } => Target::AtMost(1.5 * f64::from(put_ms) + 5.0),
+            Self::AsyncChain { put_ms } => Target::AtMost(2.0 * f64::from(put_ms) + 20.0),
+            Self::StoreFlows { .. } => Target::AtLeast(2_000.0),
         }
     }
 }
@@ -81,12 +169,13 @@ impl Target {
         match self {
             Self::AtMost(limit) => value <= limit,
             Self::AtLeast(limit) => value >= limit,
+            Self::About(center, percent) => (value - center).abs() <= center * percent / 100.0,
         }
     }
 
     fn number(self) -> f64 {
         match self {
-            Self::AtMost(limit) | Self::AtLeast(limit) => limit,
+            Self::AtMost(limit) | Self::AtLeast(limit) | Self::About(limit, _) => limit,
         }
     }
 
@@ -94,6 +183,7 @@ impl Target {
         match self {
             Self::AtMost(_) => '\u{2264}',
             Self::AtLeast(_) => '\u{2265}',
+            Self::About(..) => '\u{2248}',
         }
     }
 }
@@ -108,6 +198,15 @@ pub(super) struct Figures {
 impl Figures {
     pub(super) fn new(json: bool) -> Self {
         Self { json, table: Vec::new() }
+    }
+
+    /// Under which conditions: above the table, and apart from lines of JSON.
+    pub(super) fn say(&mut self, text: &str) {
+        if self.json {
+            eprintln!("bench: {text}");
+        } else {
+            self.table.push(text.to_owned());
+        }
     }
 
     /// Takes a measured value; one that could not be measured is reported as missing and missed.
@@ -143,7 +242,7 @@ fn table_line(figure: Figure, value: Option<f64>) -> String {
     let met = if value.is_some_and(|value| target.is_met(value)) { "met" } else { "missed" };
     let value = value.map_or("-".to_owned(), |value| rounded(value).to_string());
     format!(
-        "{:<50} {value:>10} {:<12} {} {:<8} {met}",
+        "{:<78} {value:>10} {:<12} {} {:<8} {met}",
         figure.name(),
         figure.unit(),
         target.sign(),
@@ -175,7 +274,32 @@ mod tests {
     fn a_table_shows_value_unit_target_and_verdict() {
         assert_eq!(
             table_line(Figure::Memory { open: 1_000_000 }, Some(399.5)),
-            "resident memory, 1000000 waiting Flows                  399.5 MB           \u{2264} 400      met"
+            format!(
+                "{:<78}      399.5 MB           \u{2264} 400      met",
+                "resident memory, 1000000 waiting Flows"
+            )
         );
+    }
+
+    #[test]
+    fn a_target_may_be_a_value_to_be_near_to() {
+        let writes = Figure::LeaseWrites { lease_secs: 60 };
+        let is_met = |value| json_line(writes, Some(value))["met"] == true;
+        assert!(is_met(180.0) && is_met(176.4) && is_met(183.6));
+        assert!(!is_met(176.3) && !is_met(183.7));
+        assert_eq!(json_line(writes, None)["target"], 180.0);
+    }
+
+    #[test]
+    fn targets_follow_from_lease_and_store() {
+        for (figure, target) in [
+            (Figure::Kill { lease_secs: 10, open: 1, rounds: 1 }, 11.8),
+            (Figure::Kill { lease_secs: 3, open: 1, rounds: 1 }, 4.8),
+            (Figure::LeaseWrites { lease_secs: 10 }, 1_080.0),
+            (Figure::SyncStep { put_ms: 50 }, 80.0),
+            (Figure::AsyncChain { put_ms: 50 }, 120.0),
+        ] {
+            assert_eq!(json_line(figure, None)["target"], target);
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::effects::Effects;
-use crate::node::Node;
+use crate::node::Dexcli;
 use crate::processes::{Interruption, LOOK_INTERVAL, Process, TemporaryFolder};
 use crate::shell::Failure;
 
@@ -48,8 +48,9 @@ impl Orders {
         Ok(Self { process, lines, finished: 0, total, bar, told_quarters: 0, last_line: String::new() })
     }
 
-    pub(super) fn finished(&self) -> u32 {
-        self.finished
+    /// How many are under way.
+    pub(super) fn open(&self) -> u32 {
+        self.total - self.finished
     }
 
     /// Prints a line above the bar.
@@ -135,19 +136,19 @@ pub(super) struct EffectsVerdict {
 impl Verdict {
     /// Asks the server about every order, and the outside world what it was asked to do.
     pub(super) fn reach(
-        node: &Node,
+        dexcli: &Dexcli,
         summary: String,
         effects: &Effects,
         orders: u32,
     ) -> Result<Self, Failure> {
-        let search = node.ask(&["flow", "search", "--all", "--query", "flowType = \"Order\""])?;
+        let search = dexcli.ask(&["flow", "search", "--all", "--query", "flowType = \"Order\""])?;
         let flows = search["flows"].as_array().cloned().unwrap_or_default();
         let completed = flows.iter().filter(|flow| flow["status"] == "completed").count();
         let mut steps_completed = 0;
         let mut steps_not_once = Vec::new();
         for flow in &flows {
             let flow_id = flow["flowId"].as_str().unwrap_or_default();
-            let history = node.ask(&["flow", "history", flow_id, "--all"])?;
+            let history = dexcli.ask(&["flow", "history", flow_id, "--all"])?;
             let mut completions: BTreeMap<String, u32> = BTreeMap::new();
             for event in history["events"].as_array().into_iter().flatten() {
                 if event["type"] == "executeCompleted" {
@@ -190,7 +191,7 @@ impl fmt::Display for Verdict {
         if repeated > 0 {
             writeln!(
                 formatter,
-                "                        {repeated} were running when the server died and ran again. No system can\n\
+                "                        {repeated} were running when a server died and ran again. No system can\n\
                  \x20                       take back a call it has made: it repeats it under the same key, and a\n\
                  \x20                       bank that knows the key charges once. What a Step decided counts once."
             )?;
