@@ -126,6 +126,12 @@ impl Gate {
         }
     }
 
+    /// Whether it was shut for good.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// When a look found the jump that it is in doubt about. None: it is in no doubt, or in `node`'s.
     #[must_use]
     pub const fn jumped_at(&self) -> Option<Instant> {

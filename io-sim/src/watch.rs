@@ -3,13 +3,13 @@
 use std::fmt;
 
 use dexzd_core::engine::{Answer, Call, CallError, Change, Input, Output, Task};
-use dexzd_core::ids::{Blob, CallId, Epoch, HandoutId, Position, ProcessId, StreamId};
+use dexzd_core::ids::{Blob, CallId, Epoch, HandoutId, Position, ProcessId, RequestId, StreamId};
 use dexzd_core::lease::LeaseRecord;
 use dexzd_core::log::LogEnd;
-use dexzd_core::node::{AdminAnswer, AdminError, AdminRequest, Health, Role, StandbyGauges};
+use dexzd_core::node::{AdminAnswer, AdminError, AdminRequest, Health, NodeTimer, Role, StandbyGauges};
 use dexzd_core::standby::FollowerState;
 use dexzd_core::stop::StopReason;
-use dexzd_core::store::ReadOutcome;
+use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
 
 use crate::TrueTime;
 use crate::local_store::Records;
@@ -73,16 +73,18 @@ pub enum Seen<'a> {
         /// Which epoch.
         epoch: Epoch,
     },
-    /// A holder counts on its lease until then.
+    /// A holder counts on its lease until then, by its own clock.
     Prolonged {
         /// Whose.
         process: ProcessNumber,
         /// Of which epoch.
         epoch: Epoch,
-        /// When it came to know that.
-        decided_at: TrueTime,
-        /// When its own clock reaches the end of the period.
-        until: TrueTime,
+        /// Which write of this process it knows to stand in the lease.
+        nonce: u64,
+        /// Its holder clock when it came to know that, in microseconds.
+        instant_us: u64,
+        /// What that clock shows at the end of the period, in microseconds.
+        until_us: u64,
     },
     /// A gate was opened or its deadline moved.
     GateOpen {
@@ -293,6 +295,28 @@ pub enum Seen<'a> {
         process: ProcessNumber,
         /// Under which epoch.
         epoch: Epoch,
+        /// Which request.
+        request: RequestId,
+        /// The version that it is conditional on; none: there is no lease.
+        base: Option<&'a Version>,
+        /// Whether it is configured to be hot.
+        is_hot_mode: bool,
+        /// Whether it is hot, by its own account when that was decided.
+        is_hot: bool,
+        /// Its holder clock when that was decided, in microseconds.
+        instant_us: u64,
+    },
+    /// A process says that its takeover failed, which is not the same as a lost race (HA-62).
+    TakeoverFailed {
+        /// Who.
+        process: ProcessNumber,
+    },
+    /// A read of the lease left.
+    LeaseAsked {
+        /// Who asks.
+        process: ProcessNumber,
+        /// Which request.
+        request: RequestId,
         /// Its holder clock when that was decided, in microseconds.
         instant_us: u64,
     },
@@ -300,8 +324,36 @@ pub enum Seen<'a> {
     LeaseShown {
         /// Who.
         process: ProcessNumber,
+        /// Which request.
+        request: RequestId,
         /// The answer.
         outcome: &'a ReadOutcome,
+        /// Its holder clock then, in microseconds.
+        instant_us: u64,
+    },
+    /// A process learns how a write of the lease ended.
+    LeaseAnswered {
+        /// Who.
+        process: ProcessNumber,
+        /// Which request.
+        request: RequestId,
+        /// The answer.
+        outcome: &'a WriteOutcome,
+    },
+    /// What a process means to do next, once it has heard what stands in the lease.
+    Planned {
+        /// Who.
+        process: ProcessNumber,
+        /// Whether it is configured to be hot.
+        is_hot_mode: bool,
+        /// Whether it is hot, by its own account.
+        is_hot: bool,
+        /// Why it wants to be called.
+        timer: NodeTimer,
+        /// By when.
+        due_us: u64,
+        /// Its holder clock now, in microseconds.
+        instant_us: u64,
     },
     /// A follower reports.
     FollowerSaid {

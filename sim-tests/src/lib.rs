@@ -48,10 +48,10 @@ use dexzd_io_sim::product::ProductConfig;
 use dexzd_io_sim::watch::Watchers;
 
 use crate::invariants::{
-    AcceptedResultsStay, AcknowledgedStays, AsTheConceptsSay, CheckpointsStay, DrainHandsNothingOut,
-    EpochsRise, FenceIsConfirmed, GapIsBounded, Gates, HealthAgrees, HealthIsRight, HoldsOff, LeaseTraffic,
+    AcceptedResultsStay, AcknowledgedStays, AdoptsWhatLanded, AsTheConceptsSay, CheckpointsStay,
+    CutOffIsFinal, DrainHandsNothingOut, EpochsRise, FenceIsConfirmed, GapIsBounded, Gates, HealthAgrees, HealthIsRight, HoldsOff, LeaseTraffic, LeavesNothingBehind,
     Linearizable, LogIsWhole, LostForAReason, NothingIsStranded, PeriodCountsFromTheSend, ReleasedIsOver,
-    SomebodyServes, StateIsTheLog, StepDowns, TimeGoesOn, UnsentIsFree, WorkIsCounted,
+    SomebodyServes, StateIsTheLog, StepDowns, TakesInTurn, TimeGoesOn, UnsentIsFree, WorkIsCounted,
 };
 
 /// Everything that a run of the whole product is checked against.
@@ -124,5 +124,12 @@ pub fn lease_watchers_beyond(config: &LeaseConfig) -> Watchers {
     watchers.add(Box::new(StepDowns::default()));
     watchers.add(Box::new(HealthAgrees::default()));
     watchers.add(Box::new(HoldsOff::new(hold_offs)));
+    let lagging = config.standby.map(|standby| micros(standby.lagging_takeover_delay())).to_vec();
+    watchers.add(Box::new(TakesInTurn::new(lagging)));
+    watchers.add(Box::new(CutOffIsFinal::default()));
+    watchers.add(Box::new(LeavesNothingBehind::new(micros(config.duration.try_cut_off()))));
+    if !config.mishaps.touch_the_lease() {
+        watchers.add(Box::new(AdoptsWhatLanded::default()));
+    }
     watchers
 }

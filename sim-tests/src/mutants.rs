@@ -49,9 +49,9 @@ pub const fn world_for(mutant: Mutant) -> &'static NamedWorld {
         | Mutant::LateRenewalReopens
         | Mutant::AnyEpochStepsDown
         | Mutant::OldConnectionAccepted
+        | Mutant::LeaveDuringTakeover
         | Mutant::ReleaseForgetsEpoch => &LEASE,
-        Mutant::LeaveDuringTakeover
-        | Mutant::NoLastCheck
+        Mutant::NoLastCheck
         | Mutant::NoConfirmAfterFence
         | Mutant::FenceAppliedFirst
         | Mutant::EqualEpochTolerated

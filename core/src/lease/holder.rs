@@ -178,6 +178,9 @@ impl Holder {
 
     /// A look at the clocks: ends the tenure, or begins a doubt. Timers wait for `handle`.
     pub fn look(&mut self, look: Look) {
+        if mutant::is(Mutant::AdoptAfterCutOff) {
+            return;
+        }
         let _over = self.look_at_clocks(look);
     }
 

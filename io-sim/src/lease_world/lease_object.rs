@@ -34,7 +34,7 @@ impl LeaseWorld {
         &mut self,
         at: TrueTime,
         number: ProcessNumber,
-        decided: (u64, Role),
+        decided: (u64, Role, bool),
         id: RequestId,
         operation: LeaseOperation,
     ) {
@@ -48,9 +48,7 @@ impl LeaseWorld {
         self.trace.mix(id.0);
         self.trace.line(at, || describe::request(number, id, record.as_ref(), fate));
         self.trace.message(at, number, fate, || describe::request(number, id, record.as_ref(), fate));
-        if let Some(record) = &record {
-            self.show_sent(at, number, decided, record);
-        }
+        self.show_sent(at, number, decided, (id, &operation), record.as_ref());
         let life = self.processes[usize::from(number)].life;
         if let Some((after, input)) = fate.heard.early(id, &operation) {
             self.heap.push(at + after, Event::Input(number, life, Input::Lease(input)));
@@ -62,15 +60,21 @@ impl LeaseWorld {
         }
     }
 
-    /// Shows what a write means: a takeover, a renewal, or the end of an epoch.
+    /// Shows what a request means: a look, a takeover, a renewal, or the end of an epoch.
     fn show_sent(
         &mut self,
         at: TrueTime,
         number: ProcessNumber,
-        (instant_us, role): (u64, Role),
-        record: &LeaseRecord,
+        (instant_us, role, is_hot): (u64, Role, bool),
+        (request, operation): (RequestId, &LeaseOperation),
+        record: Option<&LeaseRecord>,
     ) {
+        let Some(record) = record else {
+            self.watchers.show(at, &Seen::LeaseAsked { process: number, request, instant_us });
+            return;
+        };
         let process = &mut self.processes[usize::from(number)];
+        let is_hot_mode = process.standby_is_hot();
         let epoch = record.epoch;
         let seen = match (role, record.state) {
             (_, LeaseState::Free) if process.released == Some(epoch) => return,
@@ -79,7 +83,12 @@ impl LeaseWorld {
                 Seen::ReleaseSent { process: number, epoch }
             }
             (Role::Waiting | Role::Withdrawing | Role::HoldOff, LeaseState::Held) => {
-                Seen::TakeoverSent { process: number, epoch, instant_us }
+                let base = match operation {
+                    LeaseOperation::Update { expected, .. } => Some(expected),
+                    LeaseOperation::Create { .. } | LeaseOperation::Read => None,
+                };
+                let process = number;
+                Seen::TakeoverSent { process, epoch, request, base, is_hot_mode, is_hot, instant_us }
             }
             (_, LeaseState::Held) => {
                 Seen::RenewalSent { process: number, epoch, nonce: record.nonce.counter, instant_us }

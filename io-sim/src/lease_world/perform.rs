@@ -1,6 +1,6 @@
 //! Lives and deaths of processes, what they are told, and what is done for them.
 
-use dexzd_core::lease::{HolderEvent, LeaseInput};
+use dexzd_core::lease::{CandidateEvent, HolderEvent, LeaseInput};
 use dexzd_core::node::{Input, NodeEvent, Output};
 use dexzd_core::stop::StopReason;
 
@@ -64,8 +64,14 @@ impl LeaseWorld {
 
     fn show_input(&mut self, at: TrueTime, number: ProcessNumber, input: &Input) {
         match input {
-            Input::Lease(LeaseInput::Read { outcome, .. }) => {
-                self.watchers.show(at, &Seen::LeaseShown { process: number, outcome });
+            Input::Lease(LeaseInput::Read { request, outcome }) => {
+                let instant_us = self.processes[usize::from(number)].clocks.instant.read(at);
+                let (process, request) = (number, *request);
+                self.watchers.show(at, &Seen::LeaseShown { process, request, outcome, instant_us });
+            }
+            Input::Lease(LeaseInput::Written { request, outcome }) => {
+                let (process, request) = (number, *request);
+                self.watchers.show(at, &Seen::LeaseAnswered { process, request, outcome });
             }
             Input::Admin { call, opened_in, request } => {
                 let on_old_connection = *opened_in != self.processes[usize::from(number)].period;
@@ -75,7 +81,7 @@ impl LeaseWorld {
             Input::Follower(report) => {
                 self.watchers.show(at, &Seen::FollowerSaid { process: number, state: report.state });
             }
-            Input::Lease(LeaseInput::Written { .. } | LeaseInput::Surveyed { .. } | LeaseInput::Tick)
+            Input::Lease(LeaseInput::Surveyed { .. } | LeaseInput::Tick)
             | Input::LogFenced
             | Input::Engine(_)
             | Input::EngineAlive
@@ -131,7 +137,7 @@ impl LeaseWorld {
         let (instant_us, role) = (decided.instant_us, decided.role);
         match decided.output {
             Output::Lease { request, operation } => {
-                self.send(at, number, (instant_us, role), request, operation);
+                self.send(at, number, (instant_us, role, decided.is_hot), request, operation);
             }
             Output::Survey { request } => {
                 let survey = Some(self.survey());
@@ -163,6 +169,9 @@ impl LeaseWorld {
                 }
                 if let NodeEvent::SteppingDown { epoch } = event {
                     self.watchers.show(at, &Seen::SteppingDown { process: number, epoch });
+                }
+                if let NodeEvent::Candidate(CandidateEvent::TakeoverFailed { .. }) = event {
+                    self.watchers.show(at, &Seen::TakeoverFailed { process: number });
                 }
                 if let NodeEvent::Holder(event @ (HolderEvent::DoubtBegan | HolderEvent::DoubtEnded)) = event
                 {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use dexzd_core::gate::{Gate, GateOrder, GateView};
 use dexzd_core::ids::{CallId, Epoch, Name, ProcessId};
-use dexzd_core::lease::{CandidateConfig, Look};
+use dexzd_core::lease::{CandidateConfig, LeaseInput, Look};
 use dexzd_core::node::{Input, Node, NodeConfig, Output, Period, Role};
 use dexzd_core::rng::Rng;
 
@@ -23,6 +23,8 @@ pub(super) struct Decided {
     pub(super) instant_us: u64,
     /// What the process was then.
     pub(super) role: Role,
+    /// Whether it was hot then.
+    pub(super) is_hot: bool,
     pub(super) output: Output,
 }
 
@@ -188,19 +190,35 @@ impl Process {
         if let Some(told) = &mut self.told {
             told.push((look, input.clone()));
         }
+        let was_shown = matches!(input, Input::Lease(LeaseInput::Read { .. }));
         node.handle(look, input);
+        let (process, instant_us) = (self.number, look.now.instant.as_micros());
         if let Some(tenure) = node.tenure()
             && tenure.record.nonce.counter != self.known_nonce
         {
-            self.known_nonce = tenure.record.nonce.counter;
-            watchers.show(at, &Seen::RenewalKnown { process: self.number, nonce: self.known_nonce });
+            let nonce = tenure.record.nonce.counter;
+            self.known_nonce = nonce;
+            let (epoch, until_us) = (tenure.record.epoch, tenure.ends_at().as_micros());
+            watchers.show(at, &Seen::RenewalKnown { process, nonce });
+            watchers.show(at, &Seen::Prolonged { process, epoch, nonce, instant_us, until_us });
+        }
+        if was_shown
+            && node.role() == Role::Waiting
+            && let Some((due, timer)) = node.poll_timeout()
+        {
+            let is_hot = node.health(look.now.instant).is_hot_standby;
+            let (is_hot_mode, due_us) = (self.standby_is_hot(), due.as_micros());
+            watchers.show(at, &Seen::Planned { process, is_hot_mode, is_hot, timer, due_us, instant_us });
         }
     }
 
     pub(super) fn poll(&mut self, at: TrueTime) -> Option<Decided> {
         let node = self.node.as_mut()?;
         let output = node.poll_output()?;
-        Some(Decided { instant_us: self.clocks.instant.read(at), role: node.role(), output })
+        let (now, role) = (self.clocks.now(at).instant, node.role());
+        let is_hot = matches!((&output, role), (Output::Lease { .. }, Role::Waiting))
+            && node.health(now).is_hot_standby;
+        Some(Decided { instant_us: now.as_micros(), role, is_hot, output })
     }
 
     /// When the process wants to be called, if that is news.
@@ -234,9 +252,11 @@ impl Process {
         let Some(epoch) = self.epoch else {
             return;
         };
+        let was_shut = self.gate.is_closed();
         self.gate.order(order);
         let process = self.number;
         if matches!(order, GateOrder::Open { .. })
+            && !was_shut
             && self.node.as_ref().is_none_or(|it| it.tenure().is_none())
         {
             // The tenure ended in the same breath: the order to close comes next.

@@ -1,22 +1,22 @@
 //! HA-25 and D-8: from 100 ms before the end of its period on, a holder whose renewal is not known to have
-//! landed has stopped: nothing that it learns later prolongs that epoch.
+//! landed has stopped: nothing that it learns later prolongs that epoch. All by its own clock, so exactly.
 //!
-//! Not checked: that it stops at that moment and not earlier; and the last 10 ms of the margin, so that
-//! clocks within the bounds of 1.7 need no exact account.
+//! Not checked: that it stops at that moment and not earlier (`AdoptsWhatLanded` and the scripts do).
 
 use std::collections::BTreeMap;
 
 use dexzd_core::ids::Epoch;
+use dexzd_core::lease::CUT_OFF_MARGIN;
+use dexzd_core::node::Role;
+use dexzd_core::time::micros;
+use dexzd_io_sim::TrueTime;
 use dexzd_io_sim::watch::{ProcessNumber, Seen, Watcher};
-use dexzd_io_sim::{MILLISECOND, TrueTime};
-
-/// The margin before the end of the period, less what clocks may be wrong by.
-const MARGIN: TrueTime = 85 * MILLISECOND;
 
 /// See the module.
 #[derive(Default, Debug)]
 pub struct CutOffIsFinal {
-    open: BTreeMap<ProcessNumber, (Epoch, TrueTime)>,
+    /// What each process holds, and until when by its own clock.
+    held: BTreeMap<ProcessNumber, (Epoch, u64)>,
 }
 
 impl Watcher for CutOffIsFinal {
@@ -26,21 +26,25 @@ impl Watcher for CutOffIsFinal {
 
     fn observe(&mut self, _at: TrueTime, seen: &Seen<'_>) -> Result<(), String> {
         match seen {
-            Seen::Prolonged { process, epoch, decided_at, until } => {
-                if let Some((of, ended)) = self.open.get(process)
-                    && of == epoch
-                    && decided_at + MARGIN > *ended
-                    && until > ended
+            Seen::Prolonged { process, epoch, instant_us, until_us, .. } => {
+                if let Some((of, ends_us)) = self.held.insert(*process, (*epoch, *until_us))
+                    && of == *epoch
+                    && instant_us + micros(CUT_OFF_MARGIN) >= ends_us
                 {
                     return Err(format!(
                         "p{process} prolonged epoch {epoch} {} us before its end, behind the cut-off",
-                        i128::from(*ended) - i128::from(*decided_at)
+                        i128::from(ends_us) - i128::from(*instant_us)
                     ));
                 }
-                self.open.insert(*process, (*epoch, *until));
             }
-            Seen::Died { process, .. } => {
-                self.open.remove(process);
+            // An old lease that was put back may bring the same epoch again.
+            Seen::RoleChanged {
+                process,
+                role: Role::Waiting | Role::Withdrawing | Role::Releasing | Role::HoldOff,
+                ..
+            }
+            | Seen::Died { process, .. } => {
+                self.held.remove(process);
             }
             _ => {}
         }
@@ -50,26 +54,19 @@ impl Watcher for CutOffIsFinal {
 
 #[cfg(test)]
 mod tests {
-    use dexzd_core::ids::Epoch;
-    use dexzd_io_sim::watch::{Seen, Watcher};
-
     use super::CutOffIsFinal;
+    use crate::invariants::made_up::{prolonged, tell};
 
-    fn open(decided_at: u64, until: u64) -> Seen<'static> {
-        Seen::Prolonged { process: 0, epoch: Epoch(1), decided_at, until }
+    #[test]
+    fn ha_025_a_renewal_in_time_is_right() {
+        let story = [(0, prolonged(1, 0, 10_000_000)), (1, prolonged(2, 9_899_999, 13_000_000))];
+        assert_eq!(tell(CutOffIsFinal::default(), &story), Ok(()));
     }
 
     #[test]
-    fn a_renewal_in_time_is_right() {
-        let mut watcher = CutOffIsFinal::default();
-        assert_eq!(watcher.observe(0, &open(0, 10_000_000)), Ok(()));
-        assert_eq!(watcher.observe(9_890_000, &open(9_890_000, 13_000_000)), Ok(()));
-    }
-
-    #[test]
-    fn a_renewal_behind_the_cut_off_is_seen() {
-        let mut watcher = CutOffIsFinal::default();
-        assert_eq!(watcher.observe(0, &open(0, 10_000_000)), Ok(()));
-        assert!(watcher.observe(9_950_000, &open(9_950_000, 13_000_000)).is_err());
+    fn ha_025_a_renewal_behind_the_cut_off_is_seen() {
+        let story = [(0, prolonged(1, 0, 10_000_000)), (1, prolonged(2, 9_900_000, 13_000_000))];
+        let sentence = "p0 prolonged epoch 7 100000 us before its end, behind the cut-off".to_owned();
+        assert_eq!(tell(CutOffIsFinal::default(), &story), Err(sentence));
     }
 }

@@ -50,7 +50,7 @@ impl Watcher for HoldsOff {
             Seen::StoreClosed { process } => {
                 self.processes.entry(*process).or_default().store_is_open = false;
             }
-            Seen::TakeoverSent { process, epoch, instant_us } => {
+            Seen::TakeoverSent { process, epoch, instant_us, .. } => {
                 let Some(SteppedDown { held_off_since: Some(since), store_is_open, .. }) =
                     self.processes.get(process)
                 else {
@@ -78,15 +78,14 @@ impl Watcher for HoldsOff {
 #[cfg(test)]
 mod tests {
     use super::HoldsOff;
-    use crate::invariants::made_up::tell;
-    use dexzd_core::ids::Epoch;
+    use crate::invariants::made_up::{takeover, tell};
     use dexzd_core::node::Role;
     use dexzd_io_sim::watch::Seen;
 
     const CLOSED: Seen<'static> = Seen::StoreClosed { process: 0 };
 
     fn takes(instant_us: u64) -> Seen<'static> {
-        Seen::TakeoverSent { process: 0, epoch: Epoch(8), instant_us }
+        takeover(8, 1, None, instant_us)
     }
 
     fn role(role: Role) -> Seen<'static> {

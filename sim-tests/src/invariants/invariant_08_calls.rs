@@ -1,6 +1,6 @@
 //! Invariant 8, the calls: one epoch is stepped down at most once, only with the right precondition and only
 //! while its gate is open; each call is answered once, and what an answer says about the lease is true
-//! (HA-88, HA-101, D-20, D-38).
+//! (HA-88, HA-101, D-20, D-38). A connection of an earlier role accepts none (HA-109, D-16).
 //!
 //! Not checked: how long a call takes (scripts do that), calls whose process was killed.
 
@@ -17,8 +17,8 @@ use super::NODE;
 /// See the module.
 #[derive(Default, Debug)]
 pub struct StepDowns {
-    /// Calls that wait for an answer: what they expect, and the epoch whose gate was open when they came.
-    calls: BTreeMap<(ProcessNumber, CallId), (AdminRequest, Option<Epoch>)>,
+    /// Calls that wait for an answer.
+    calls: BTreeMap<(ProcessNumber, CallId), Asked>,
     gates: BTreeMap<ProcessNumber, (Epoch, TrueTime)>,
     accepted: BTreeSet<Epoch>,
     /// Epoch and holder of every held lease that landed.
@@ -26,18 +26,30 @@ pub struct StepDowns {
     lease_was_lost: bool,
 }
 
+/// One open call.
+#[derive(Debug)]
+struct Asked {
+    request: AdminRequest,
+    /// The epoch whose gate was open when it came.
+    open: Option<Epoch>,
+    on_old_connection: bool,
+}
+
 impl StepDowns {
     fn accepted(&mut self, process: ProcessNumber, epoch: Epoch) -> Result<(), String> {
-        let expects = |request: &AdminRequest| match request {
+        let expects = |asked: &Asked| match &asked.request {
             AdminRequest::Describe => false,
             AdminRequest::StepDown { node_id, epoch: expected } => &**node_id == NODE && *expected == epoch,
         };
-        let call = self.calls.iter().find(|((whom, _), (request, _))| *whom == process && expects(request));
-        let Some((_, (_, open))) = call else {
+        let calls = || self.calls.iter().filter(|((whom, _), asked)| *whom == process && expects(asked));
+        if calls().next().is_none() {
             return Err(format!("p{process} steps down from epoch {epoch}, and no open call expects that"));
+        }
+        let Some((_, asked)) = calls().find(|(_, asked)| !asked.on_old_connection) else {
+            return Err(format!("p{process} steps down by a call on a connection of an earlier role"));
         };
         // Judged when the call was handled: what follows from it may be done after a freeze.
-        if *open != Some(epoch) {
+        if asked.open != Some(epoch) {
             return Err(format!("p{process} steps down while the gate of epoch {epoch} is shut"));
         }
         if !self.accepted.insert(epoch) {
@@ -76,9 +88,10 @@ impl Watcher for StepDowns {
 
     fn observe(&mut self, at: TrueTime, seen: &Seen<'_>) -> Result<(), String> {
         match seen {
-            Seen::CallAsked { process, call, request, .. } => {
+            Seen::CallAsked { process, call, request, on_old_connection } => {
                 let open = self.gates.get(process).filter(|(_, until)| *until > at).map(|(epoch, _)| *epoch);
-                self.calls.insert((*process, *call), ((*request).clone(), open));
+                let (request, on_old_connection) = ((*request).clone(), *on_old_connection);
+                self.calls.insert((*process, *call), Asked { request, open, on_old_connection });
             }
             Seen::CallAnswered { process, call, answer } => {
                 if self.calls.remove(&(*process, *call)).is_none() {

@@ -1,9 +1,12 @@
 //! Made-up states for the tests of the checks themselves.
 
 use dexzd_core::engine::{Change, Durability, Lineage, Method, Snapshot, Task};
-use dexzd_core::ids::{Blob, Epoch, HandoutId, Name, Position, ProcessId, RunId, StepExecutionId};
+use dexzd_core::ids::{
+    Blob, Epoch, HandoutId, Name, Position, ProcessId, RequestId, RunId, StepExecutionId,
+};
 use dexzd_core::lease::{LeaseDuration, LeaseRecord, LeaseState, Nonce};
 use dexzd_core::log::{Entry, EntryBody, LogEnd, Origin};
+use dexzd_core::store::Version;
 use dexzd_core::time::Timestamp;
 use dexzd_io_sim::TrueTime;
 use dexzd_io_sim::watch::{Seen, Watcher};
@@ -36,6 +39,24 @@ pub(crate) fn lease(process: u8, epoch: u64, state: LeaseState) -> LeaseRecord {
 /// A gate opening.
 pub(crate) fn open(process: u8, epoch: u64, until: TrueTime) -> Seen<'static> {
     Seen::GateOpen { process, epoch: Epoch(epoch), until }
+}
+
+/// Process 0 counts on epoch 7.
+pub(crate) fn prolonged(nonce: u64, instant_us: u64, until_us: u64) -> Seen<'static> {
+    Seen::Prolonged { process: 0, epoch: Epoch(7), nonce, instant_us, until_us }
+}
+
+/// Process 0, a hot standby that is not hot, takes the lease.
+pub(crate) fn takeover(epoch: u64, request: u64, base: Option<&Version>, instant_us: u64) -> Seen<'_> {
+    Seen::TakeoverSent {
+        process: 0,
+        epoch: Epoch(epoch),
+        request: RequestId(request),
+        base,
+        is_hot_mode: true,
+        is_hot: false,
+        instant_us,
+    }
 }
 
 /// A log, entry by entry.
