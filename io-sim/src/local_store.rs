@@ -28,6 +28,7 @@ pub struct LocalStore {
     flushed_digest: u64,
     flushed_end: LogEnd,
     since_flush: VecDeque<(LogEnd, Vec<Change>)>,
+    is_of_another_log: bool,
 }
 
 impl LocalStore {
@@ -43,7 +44,21 @@ impl LocalStore {
             digest,
             end,
             since_flush: VecDeque::new(),
+            is_of_another_log: false,
         }
+    }
+
+    /// A store that was made from another log, and holds what this one never said.
+    #[must_use]
+    pub fn of_another_log(end: LogEnd) -> Self {
+        let records = Records::from([(b"\xffanother log".to_vec(), b"1".to_vec())]);
+        Self { is_of_another_log: true, ..Self::restored(records, end) }
+    }
+
+    /// Whether it is of another log, for those who check.
+    #[must_use]
+    pub const fn is_of_another_log(&self) -> bool {
+        self.is_of_another_log
     }
 
     /// Applies one entry, or several in one batch, whole.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use dexzd_core::engine::{Answer, Call, CallError, Change, Input, Output, Task};
 use dexzd_core::ids::{Blob, CallId, Epoch, HandoutId, Position, ProcessId, RequestId, StreamId};
-use dexzd_core::lease::LeaseRecord;
+use dexzd_core::lease::{LeaseRecord, Nonce};
 use dexzd_core::log::LogEnd;
 use dexzd_core::node::{AdminAnswer, AdminError, AdminRequest, Health, NodeTimer, Role, StandbyGauges};
 use dexzd_core::standby::FollowerState;
@@ -24,6 +24,8 @@ pub enum Seen<'a> {
     Started {
         /// Which.
         process: ProcessNumber,
+        /// Who it is in this life.
+        process_id: ProcessId,
     },
     /// A process died, by a crash or a stop.
     Died {
@@ -140,6 +142,43 @@ pub enum Seen<'a> {
         position: Position,
         /// As encoded.
         entry: &'a Blob,
+    },
+    /// Somebody's hand deleted an entry of the log.
+    EntryLost {
+        /// Where it stood.
+        position: Position,
+        /// As encoded.
+        entry: &'a Blob,
+    },
+    /// A write landed where an entry had stood that somebody's hand deleted.
+    HoleFilled {
+        /// By whose write.
+        process: ProcessNumber,
+        /// Where.
+        position: Position,
+        /// What stands there now, as encoded.
+        entry: &'a Blob,
+        /// When that write was sent.
+        sent_at: TrueTime,
+    },
+    /// A write of the lease left.
+    LeaseSent {
+        /// Whose.
+        process: ProcessNumber,
+        /// What names it.
+        nonce: Nonce,
+    },
+    /// A keeper asked for a list of the snapshots.
+    SnapshotsAsked {
+        /// Whose.
+        process: ProcessNumber,
+    },
+    /// A keeper orders the deletion of objects of snapshots.
+    SnapshotDeletion {
+        /// Whose.
+        process: ProcessNumber,
+        /// How many objects.
+        objects: usize,
     },
     /// A process accepted to step down.
     SteppingDown {

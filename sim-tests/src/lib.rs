@@ -49,7 +49,8 @@ use dexzd_io_sim::watch::Watchers;
 
 use crate::invariants::{
     AcceptedResultsStay, AcknowledgedStays, AdoptsWhatLanded, AsTheConceptsSay, CheckpointsStay,
-    CutOffIsFinal, DrainHandsNothingOut, EpochsRise, FenceIsConfirmed, GapIsBounded, Gates, HealthAgrees, HealthIsRight, HoldsOff, LeaseTraffic, LeavesNothingBehind,
+    CleansWithProof, CutOffIsFinal, DrainHandsNothingOut, EpochsRise, FenceIsConfirmed, GapIsBounded, Gates,
+    HealthAgrees, HealthIsRight, HoldsOff, HolesAreLeftAlone, LeaseTraffic, LeavesNothingBehind,
     Linearizable, LogIsWhole, LostForAReason, NothingIsStranded, PeriodCountsFromTheSend, ReleasedIsOver,
     SomebodyServes, StateIsTheLog, StepDowns, TakesInTurn, TimeGoesOn, UnsentIsFree, WorkIsCounted,
 };
@@ -68,6 +69,9 @@ pub fn product_watchers(config: &ProductConfig) -> Watchers {
         Box::new(HealthIsRight::new(config.clocks_are_sane().then_some(config.drift_ppb))),
         Box::new(AsTheConceptsSay::default()),
         Box::new(FenceIsConfirmed::default()),
+        Box::new(CleansWithProof::default()),
+        Box::new(LostForAReason::default()),
+        Box::new(HolesAreLeftAlone::new(config.store.damaged == 0)),
         Box::new(AcceptedResultsStay::default()),
         Box::new(CheckpointsStay::default()),
         Box::new(DrainHandsNothingOut::default()),
@@ -75,10 +79,6 @@ pub fn product_watchers(config: &ProductConfig) -> Watchers {
         Box::new(UnsentIsFree::default()),
         Box::new(if config.clocks_are_sane() { Linearizable::default() } else { Linearizable::of_writes() }),
     ];
-    if config.store.damaged == 0 {
-        // A damaged read-back of an own entry looks like another's (D-10).
-        watchers.push(Box::new(LostForAReason::default()));
-    }
     if config.clocks_are_sane() {
         watchers.push(Box::new(Gates::default()));
     }

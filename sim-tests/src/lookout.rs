@@ -123,6 +123,8 @@ impl Watcher for Lookout {
                     }
                 }
             }
+            Seen::EntryDeleted { .. } => mark("an entry is trimmed"),
+            Seen::EntryLost { .. } => mark("an entry is lost by hand"),
             Seen::HandedBack { .. } => mark("a Worker hands a task back"),
             Seen::Settled { accepted: false, .. } => mark("a late result is dropped"),
             Seen::Settled { accepted: true, on_its_stream: false, .. } => {

@@ -86,25 +86,6 @@ pub const fn world_for(mutant: Mutant) -> &'static NamedWorld {
     }
 }
 
-/// Defects that the worlds do not show yet; docs/mutants.md says what each of them needs.
-pub const NOT_SEEN_YET: &[Mutant] = &[
-    Mutant::AdoptAfterCutOff,
-    Mutant::NoCutOffMargin,
-    Mutant::NeverAdopt,
-    Mutant::LostRaceBacksOff,
-    Mutant::NoLaggingDelay,
-    Mutant::ReopenAfterRelease,
-    Mutant::LateRenewalReopens,
-    Mutant::OldConnectionAccepted,
-    Mutant::TrimToNewest,
-    Mutant::CleanUnauthorised,
-    Mutant::BlindIsClose,
-    Mutant::LeaveDuringTakeover,
-    Mutant::MissingIsTheEnd,
-    Mutant::HoleIsTheEnd,
-    Mutant::ChainNotCompared,
-];
-
 /// How a hunt is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hunt {

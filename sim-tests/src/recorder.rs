@@ -32,7 +32,7 @@ impl Watcher for Recorder {
 
     fn observe(&mut self, at: TrueTime, seen: &Seen<'_>) -> Result<(), String> {
         let sight = match seen {
-            Seen::Started { process } => Some((*process, Sight::Started)),
+            Seen::Started { process, .. } => Some((*process, Sight::Started)),
             Seen::Died { process, reason } => {
                 Some((*process, Sight::Died(reason.as_ref().map(ToString::to_string))))
             }

@@ -294,8 +294,12 @@ impl Appender {
                 self.end = writing.end;
                 self.outputs.push_back(AppenderOutput::Apply { end: writing.end, changes: writing.changes });
             }
-            // Whatever stands there, it is not ours: somebody else writes this log (D-10).
-            Progress::Occupied(_) => self.fail(StopReason::LeaseTaken),
+            // A whole entry that is not ours: somebody else writes this log (D-10). What is damaged is nobody's:
+            // whose it was cannot be told.
+            Progress::Occupied(bytes) => match Entry::decode(&bytes, &self.origin.node_id) {
+                Ok(_) => self.fail(StopReason::LeaseTaken),
+                Err(_) => self.fail(StopReason::LogUnreadable),
+            },
             Progress::Failed(reason) => self.fail(reason),
         }
     }

@@ -260,7 +260,7 @@ fn lesson_c5_every_answer_to_a_read_back_is_mapped() {
     let rows = [
         (ReadOutcome::Permanent, StopReason::StoragePermanent),
         (ReadOutcome::LocalFailure, StopReason::LocalStoreFailed),
-        (found(Blob::default()), StopReason::LeaseTaken),
+        (found(Blob::default()), StopReason::LogUnreadable),
     ];
     for (outcome, reason) in rows {
         let mut driver = Driver::new();
@@ -286,6 +286,17 @@ fn d_010_a_failed_read_back_is_read_again_and_not_written() {
     let (read, _) = driver.read();
     driver.answer_read(read, found(entry));
     driver.applied(11, change("a"));
+}
+
+#[test]
+fn d_010_an_own_entry_that_comes_back_damaged_is_not_taken_for_anothers() {
+    let mut driver = Driver::new();
+    driver.gather(change("a"));
+    let (request, _, entry) = driver.write();
+    driver.answer_write(request, WriteOutcome::Refused);
+    let (read, _) = driver.read();
+    driver.answer_read(read, found(Blob::from(&entry[..entry.len() / 2])));
+    assert_eq!(driver.outputs(), failed(StopReason::LogUnreadable));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use super::machine::Node;
+use crate::mutant::{self, Mutant};
 use crate::standby::FollowerState;
 use crate::time::Instant;
 
@@ -53,7 +54,7 @@ impl Standing {
     #[must_use]
     pub fn state(&self, now: Instant) -> Option<FollowerState> {
         // A follower that hangs says nothing: silence is lag too.
-        let is_late = self.lag(now) > self.behind_lag_threshold;
+        let is_late = self.lag(now) > self.behind_lag_threshold && !mutant::is(Mutant::BlindIsClose);
         self.reported.map(|state| match state {
             FollowerState::Following if is_late => FollowerState::Behind,
             FollowerState::Following

@@ -24,8 +24,8 @@ impl LeaseWorld {
         };
         let process = &mut self.processes[usize::from(number)];
         process.start(&self.config, stamp, &mut self.dice);
-        let life = process.life;
-        self.watchers.show(at, &Seen::Started { process: number });
+        let (life, process_id) = (process.life, process.process_id());
+        self.watchers.show(at, &Seen::Started { process: number, process_id });
         self.drain(at, number);
         self.set_timer(at, number, life);
     }

@@ -173,6 +173,11 @@ impl Process {
         self.node.as_ref().map(|node| node.role())
     }
 
+    /// Who it is in this life, or was in the last one.
+    pub(super) fn process_id(&self) -> ProcessId {
+        self.config.as_ref().map_or(ProcessId(0), |config| config.process_id)
+    }
+
     pub(super) fn standby_is_hot(&self) -> bool {
         self.config.as_ref().is_some_and(|config| config.standby.is_hot())
     }

@@ -41,6 +41,8 @@ pub struct Strikes {
     pub longest_down: TrueTime,
     /// SIGKILL, and its volume is gone.
     pub lost_disks_per_hour: u64,
+    /// SIGKILL, and its local store is exchanged for one of another log.
+    pub swapped_disks_per_hour: u64,
     /// One of its two threads stands still for up to 40 s.
     pub starvations_per_hour: u64,
     /// Nobody reaches it for up to 40 s.
@@ -113,6 +115,10 @@ pub struct ProductConfig {
     pub lease_is_lost: bool,
     /// Somebody puts an old version of the lease object back once.
     pub lease_is_restored: bool,
+    /// Somebody deletes an entry of the log once, and puts it back later.
+    pub entry_is_lost: bool,
+    /// All volumes are lost at once, and with them the newest manifest.
+    pub disaster: bool,
     /// Faults end here.
     pub heal_at: TrueTime,
 }
@@ -143,6 +149,8 @@ impl ProductConfig {
             freeze_at_output: None,
             lease_is_lost: false,
             lease_is_restored: false,
+            entry_is_lost: false,
+            disaster: false,
             heal_at: 0,
         }
     }
@@ -194,17 +202,19 @@ impl ProductConfig {
         };
         let (first, other) = (duration("duration"), duration("other_duration"));
         let by_hand = |dice: &mut Dice, kind| place == Place::Store && dice.chance(stream, kind, 50_000);
-        Self {
+        let config = Self {
             place,
             processes,
             duration: first,
             hot: [0b111, 0b000, 0b010, 0b101][dice.weighted(stream, "hot", &[4, 2, 1, 1])],
-            snapshot_seconds: [Some(5), None, Some(15), Some(60)]
-                [dice.weighted(stream, "snapshots", &[3, 2, 2, 1])],
+            snapshot_seconds: [Some(5), None, Some(1), Some(15)]
+                [dice.weighted(stream, "snapshots", &[2, 2, 4, 1])],
             step_downs_per_hour: [0, 60, 240][dice.weighted(stream, "step_downs", &[2, 2, 1])],
             other_duration: dice.chance(stream, "durations_differ", 200_000).then_some(other),
             lease_is_lost: by_hand(dice, "lease_is_lost"),
             lease_is_restored: by_hand(dice, "lease_is_restored"),
+            entry_is_lost: false,
+            disaster: false,
             store: StoreFaults::draw(dice),
             strikes,
             workers: WorkerFaults::draw(dice),
@@ -218,7 +228,12 @@ impl ProductConfig {
             crash_at_output: None,
             freeze_at_output: None,
             heal_at,
-        }
+        };
+        let mut rare = |kind, chance| place == Place::Store && dice.chance(stream, kind, chance);
+        let (entry_is_lost, disaster) = (rare("entry_is_lost", 250_000), rare("disaster", 300_000));
+        let swapped_disks_per_hour = [0, 30, 120][dice.weighted(stream, "swapped_disks", &[6, 2, 1])];
+        let strikes = Strikes { swapped_disks_per_hour, ..config.strikes };
+        Self { entry_is_lost, disaster, strikes, ..config }
     }
 
     /// How this process stands by.

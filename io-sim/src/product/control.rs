@@ -64,7 +64,7 @@ impl ProductWorld {
             standby: self.config.standby_of(number),
             seed: self.dice.seed(stream, "node"),
         };
-        self.watchers.show(at, &Seen::Started { process: number });
+        self.watchers.show(at, &Seen::Started { process: number, process_id });
         let place = self.config.place;
         let process = &mut self.processes[usize::from(number)];
         process.process_id = process_id;
@@ -256,6 +256,9 @@ impl ProductWorld {
         {
             process.released = Some(record.epoch);
             self.watchers.show(at, &Seen::ReleaseSent { process: number, epoch: record.epoch });
+        }
+        if let Some(record) = &record {
+            self.watchers.show(at, &Seen::LeaseSent { process: number, nonce: record.nonce });
         }
         let fate = self.fate(at, number, Prefix::Lease);
         let told = || {

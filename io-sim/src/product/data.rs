@@ -220,6 +220,10 @@ impl ProductWorld {
 
     pub(super) fn show_local_state(&mut self, at: TrueTime, number: ProcessNumber) {
         let local = self.processes[usize::from(number)].local.borrow();
+        // Nobody has looked at it yet: what is applied to it is compared.
+        if local.is_of_another_log() {
+            return;
+        }
         let seen = Seen::LocalState { process: number, end: local.end(), records: local.records() };
         self.watchers.show(at, &seen);
     }

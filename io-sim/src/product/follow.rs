@@ -47,7 +47,10 @@ impl ProductWorld {
         let process = &mut self.processes[usize::from(number)];
         process.trimmed_below = trimmed_below;
         let local = process.local.borrow().end();
-        self.watchers.show(at, &Seen::LocalEnd { process: number, end: local });
+        // It is to be compared with the log before anything else (D-43).
+        if !process.local.borrow().is_of_another_log() {
+            self.watchers.show(at, &Seen::LocalEnd { process: number, end: local });
+        }
         let options =
             FollowerOptions { node_id: Name::new(NODE), standby, trimmed_below, log_end, local, seed };
         let follower = Box::new(Follower::new(process.clocks.now(at), options));

@@ -1,13 +1,13 @@
 //! Requests to the log, on their way.
 
 use dexzd_core::ids::{Blob, Name, Position, RequestId};
-use dexzd_core::log::{ListOutcome, ReadEnd};
+use dexzd_core::log::{EntryKind, ListOutcome, ReadEnd};
 use dexzd_core::store::{ReadOutcome, WriteOutcome};
 
 use super::event::Event;
 use super::process::{Asker, DataAnswer, DiskWrite, ToData};
 use super::storms::Prefix;
-use super::{Place, ProductWorld};
+use super::{NODE, Place, ProductWorld};
 use crate::dice::Stream;
 use crate::log_store::DiskLog;
 use crate::store::{Operation, StoreAnswer};
@@ -24,8 +24,21 @@ pub(super) struct LogRequest {
     kind: LogKind,
     request: RequestId,
     heard: Heard,
+    sent_at: TrueTime,
     sent_when_end_was: Position,
 }
+
+/// What somebody's hand deleted from the log.
+#[derive(Clone, Debug)]
+pub(super) struct LostEntry {
+    position: Position,
+    entry: Blob,
+}
+
+/// Hardly anything that was under way when an entry became durable still lands in its place after so long.
+const SETTLED: TrueTime = 5 * SECOND;
+/// A hand strikes one of so many entries.
+const WITHIN_REACH: usize = 20;
 
 #[derive(Clone, Debug)]
 pub(super) enum LogKind {
@@ -67,6 +80,7 @@ impl ProductWorld {
                 self.watchers.complain(at, "invariant 1 (log)", sentence);
             }
             self.shown = position.0;
+            self.durable_at.push(at);
             self.watchers.show(at, &Seen::EntryDurable { position, entry });
         }
     }
@@ -157,6 +171,7 @@ impl ProductWorld {
             kind,
             request,
             heard: fate.heard,
+            sent_at: at,
             sent_when_end_was: Position(self.shown),
         };
         for (after, heard) in fate.landings() {
@@ -172,11 +187,12 @@ impl ProductWorld {
             self.heap.push(at + 10 * MILLISECOND, Event::LogLands(Box::new(landing)));
             return;
         }
-        let LogRequest { process: number, life, asker, kind, request, heard, sent_when_end_was } = landing;
+        let LogRequest { process: number, life, asker, kind, request, heard, sent_at, sent_when_end_was } =
+            landing;
         self.trace.event(at, 600 + u64::from(number));
         let answer = match kind {
             LogKind::Write { position, entry } => {
-                let outcome = self.land_entry(at, number, position, &entry);
+                let outcome = self.land_entry(at, number, sent_at, position, &entry);
                 DataAnswer::Written { request, outcome }
             }
             LogKind::Read { from, at_most } => {
@@ -201,6 +217,7 @@ impl ProductWorld {
         &mut self,
         at: TrueTime,
         number: ProcessNumber,
+        sent_at: TrueTime,
         position: Position,
         entry: &Blob,
     ) -> WriteOutcome {
@@ -208,9 +225,53 @@ impl ProductWorld {
         let StoreAnswer::Write(outcome) = answer else { unreachable!("a create is answered as a write") };
         if matches!(outcome, WriteOutcome::Done { .. }) {
             self.trace.line(at, || format!("store: entry {position} of p{number}"));
+            if self.lost_entry.as_ref().is_some_and(|lost| lost.position == position) {
+                self.watchers.show(at, &Seen::HoleFilled { process: number, position, entry, sent_at });
+            }
             self.show_durable(at, position, entry);
         }
         outcome
+    }
+
+    /// Somebody deletes an entry, of the newest that are settled and in no snapshot. No fence: a frozen writer may
+    /// count on it (D-30).
+    pub(super) fn lose_some_entry(&mut self, at: TrueTime) {
+        let settled = self.durable_at.partition_point(|durable_at| durable_at + SETTLED <= at);
+        let first = self.newest_manifest().map_or(1, |name| name.position.0 + 1);
+        let positions: Vec<Position> = (first..=settled as u64)
+            .rev()
+            .map(Position)
+            .filter(|position| {
+                let entry = self.store.peek(&Self::log_key(*position));
+                // Without anything behind it, it is no hole but a shorter log (D-53).
+                let is_followed = self.store.peek(&Self::log_key(position.next())).is_some();
+                is_followed && entry.is_some_and(|entry| EntryKind::of(entry, NODE) == EntryKind::Changes)
+            })
+            .take(WITHIN_REACH)
+            .collect();
+        if positions.is_empty() {
+            return;
+        }
+        let which = self.dice.below(Stream::Crash, "lost_entry", positions.len() as u64);
+        let position = positions[usize::try_from(which).expect("few")];
+        self.lose_entry(at, position);
+    }
+
+    pub(super) fn lose_entry(&mut self, at: TrueTime, position: Position) {
+        let key = Self::log_key(position);
+        if let Some(entry) = self.store.peek(&key).cloned() {
+            self.trace.line(at, || format!("somebody's hand deletes entry {position}"));
+            self.watchers.show(at, &Seen::EntryLost { position, entry: &entry });
+            self.store.lose(&key);
+            self.lost_entry = Some(LostEntry { position, entry });
+        }
+    }
+
+    /// Somebody puts back what was deleted, whatever stands there now.
+    pub(super) fn mend_entry(&mut self, at: TrueTime) {
+        if let Some(LostEntry { position, entry }) = self.lost_entry.take() {
+            self.store.put_by_hand(at, &Self::log_key(position), entry);
+        }
     }
 
     /// The reads of a range run beside one another and count up to the first that missed its entry: one that

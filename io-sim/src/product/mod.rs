@@ -103,6 +103,9 @@ pub struct ProductWorld {
     outputs_of_work: Option<u64>,
     /// How many entries of the log were shown to the watchers.
     shown: u64,
+    /// When each of them became durable.
+    durable_at: Vec<TrueTime>,
+    lost_entry: Option<log_io::LostEntry>,
     audits: audit::Replies,
 }
 
@@ -159,6 +162,8 @@ impl ProductWorld {
             outputs: 0,
             outputs_of_work: None,
             shown: 0,
+            durable_at: Vec::new(),
+            lost_entry: None,
             audits: audit::Replies::default(),
             config,
             dice,

@@ -1,6 +1,7 @@
 //! What operators, tests and the swarm do to processes and to objects.
 
 use dexzd_core::ids::{Blob, Name, Position};
+use dexzd_core::log::{Chain, LogEnd};
 use dexzd_core::node::Input;
 use dexzd_core::stop::StopReason;
 
@@ -27,6 +28,9 @@ pub enum Order {
     Down(TrueTime),
     /// SIGKILL, and its volume is gone. Where the log is on that volume, nothing happens.
     LoseDisk,
+    /// SIGKILL, and in place of its local store it finds one of another node's log, as when the wrong volume is
+    /// mounted (D-43).
+    SwapDisk,
     /// SIGTERM.
     Terminate,
     /// SIGSTOP for so long.
@@ -57,8 +61,15 @@ pub enum ByHand {
     RestoreLease(usize),
     /// Deletes an entry of the log.
     LoseEntry(Position),
+    /// Deletes one of the newer entries of the log.
+    LoseSomeEntry,
+    /// Puts the entry back that was deleted last.
+    MendEntry,
     /// Cuts the end off an entry of the log.
     TruncateEntry(Position),
+    /// All processes and their volumes are lost at once, and the newest manifest in the store is cut short for
+    /// good (review 4.9).
+    Disaster,
     /// The store begins or ceases to ignore conditions (lesson C4).
     IgnoreConditions(bool),
 }
@@ -104,6 +115,18 @@ impl ProductWorld {
                 self.by_hand_at(at, hand);
             }
         }
+        // Not before there is something to lose.
+        let disaster = self.dice.between(Stream::Crash, "disaster", end / 3, end);
+        if self.config.disaster {
+            self.by_hand_at(disaster, ByHand::Disaster);
+        }
+        if self.config.entry_is_lost {
+            let apart = self.dice.between(Stream::Crash, "by_hand", 0, end);
+            let at = if self.config.disaster { disaster } else { apart };
+            self.by_hand_at(at, ByHand::LoseSomeEntry);
+            let mended = self.dice.between(Stream::Crash, "by_hand", at + (end - at) / 2, end);
+            self.by_hand_at(mended, ByHand::MendEntry);
+        }
         self.heap.push(end, Event::Heal);
     }
 
@@ -132,6 +155,14 @@ impl ProductWorld {
                     self.die(at, number, None, false);
                 }
                 self.processes[index].lose_disk();
+            }
+            Order::SwapDisk => {
+                if runs {
+                    self.die(at, number, None, false);
+                }
+                let position = self.dice.between(Stream::Crash, "swapped_at", 1, self.shown.max(1) + 1);
+                let end = LogEnd { position: Position(position), chain: Chain([0x5a; 32]) };
+                self.processes[index].swap_disk(end);
             }
             Order::Freeze(lasts) => {
                 self.stop_parts(at, number, lasts, &[Part::Node, Part::Data, Part::Watchdog])
@@ -178,8 +209,14 @@ impl ProductWorld {
                 self.store.put_by_hand(at, &lease, body);
                 self.watchers.show(at, &Seen::LeaseLost);
             }
-            ByHand::LoseEntry(position) => {
-                self.store.lose(&Self::log_key(position));
+            ByHand::LoseEntry(position) => self.lose_entry(at, position),
+            ByHand::LoseSomeEntry => self.lose_some_entry(at),
+            ByHand::MendEntry => self.mend_entry(at),
+            ByHand::Disaster => {
+                self.damage_newest_manifest(at);
+                for number in 0..self.config.processes {
+                    self.order(at, number, Order::LoseDisk);
+                }
             }
             ByHand::TruncateEntry(position) => {
                 let key = Self::log_key(position);
@@ -320,6 +357,9 @@ fn planned(dice: &mut Dice, strikes: &Strikes, end: TrueTime) -> Vec<(TrueTime, 
     }
     for at in moments(dice, strikes.lost_disks_per_hour, end) {
         orders.push((at, Order::LoseDisk));
+    }
+    for at in moments(dice, strikes.swapped_disks_per_hour, end) {
+        orders.push((at, Order::SwapDisk));
     }
     for at in moments(dice, strikes.freezes_per_hour, end) {
         let lasts = dice.between(stream, "freeze", MILLISECOND, 15 * SECOND);

@@ -24,7 +24,7 @@ use super::snapshots::Deleting;
 use crate::TrueTime;
 use crate::clock::Clocks;
 use crate::disk::Disk;
-use crate::local_store::SharedStore;
+use crate::local_store::{LocalStore, SharedStore};
 use crate::log_store::DiskLog;
 use crate::watch::ProcessNumber;
 
@@ -265,6 +265,12 @@ impl Process {
         self.local = SharedStore::default();
         self.checkpoint.clear();
         self.downloads.clear();
+    }
+
+    /// Another node's local store, which ends there.
+    pub(super) fn swap_disk(&mut self, end: LogEnd) {
+        self.lose_disk();
+        self.local = SharedStore::new(LocalStore::of_another_log(end));
     }
 
     /// Whether an engine is there to be asked.

@@ -126,9 +126,9 @@ impl ProductWorld {
         request: RequestId,
         what: Ask,
     ) {
-        let fate = self.fate(at, number, Prefix::Snapshots);
         let process = &self.processes[usize::from(number)];
         let (life, job) = (process.life, process.side_job);
+        let fate = self.fate(at, number, Prefix::Snapshots);
         let told = || format!("p{number} {} {fate:?}", described(&what));
         self.trace.line(at, told);
         self.trace.message(at, number, fate, told);
@@ -257,6 +257,24 @@ impl ProductWorld {
             }
         }
         SnapshotList::All { manifests, files }
+    }
+
+    /// The newest snapshot in the store, readable or not.
+    pub(super) fn newest_manifest(&self) -> Option<ManifestName> {
+        let manifests = self.snapshot_objects().filter_map(|(object, _)| match object {
+            SnapshotObject::Manifest(name) => Some(name),
+            SnapshotObject::File(_) => None,
+        });
+        manifests.max()
+    }
+
+    /// The newest manifest is cut short for good.
+    pub(super) fn damage_newest_manifest(&mut self, at: TrueTime) {
+        if let Some(name) = self.newest_manifest() {
+            let key = snapshot_key(&SnapshotObject::Manifest(name));
+            let body = self.store.peek(&key).cloned().expect("it was just listed");
+            self.store.put_by_hand(at, &key, Blob::from(&body[..body.len() / 2]));
+        }
     }
 
     /// The highest epoch that a snapshot names (D-49).

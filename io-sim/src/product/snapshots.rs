@@ -35,7 +35,8 @@ pub(super) struct Deleting {
 fn cadence(seconds: u64) -> Cadence {
     let second = core::time::Duration::from_secs(1);
     Cadence {
-        entries: 20 * seconds,
+        // The most eager one trims within a handful of entries: most runs have few of them in one tenure.
+        entries: if seconds == 1 { 6 } else { 20 * seconds },
         bytes: 1 << 20,
         at_least_every: second * u32::try_from(20 * seconds).expect("short"),
         at_most_every: second * u32::try_from(seconds).expect("short"),
@@ -134,11 +135,14 @@ impl ProductWorld {
                 self.ask_snapshot(at, number, request, Ask::ReadManifest(name));
             }
             KeeperOutput::ListSnapshots { request } => {
+                self.watchers.show(at, &Seen::SnapshotsAsked { process: number });
                 self.ask_snapshot(at, number, request, Ask::ListSnapshots);
             }
             KeeperOutput::DropCheckpoint => self.processes[index].checkpoint.clear(),
             KeeperOutput::TrimBelow(position) => self.tell_node(at, number, Input::TrimBelow(position)),
             KeeperOutput::DeleteSnapshotObjects { request, manifests, files } => {
+                let objects = manifests.len() + files.len();
+                self.watchers.show(at, &Seen::SnapshotDeletion { process: number, objects });
                 let manifests = manifests.into_iter().map(SnapshotObject::Manifest);
                 let files = files.into_iter().map(SnapshotObject::File);
                 let keys = manifests.chain(files).map(|object| snapshot_key(&object)).collect();

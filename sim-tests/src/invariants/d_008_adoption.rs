@@ -156,8 +156,13 @@ mod tests {
     #[test]
     fn d_008_an_adopted_renewal_and_one_that_is_known_are_fine() {
         let (old, new) = (own(1), own(2));
-        let story =
-            [(0, prolonged(1, 0, 10_000_000)), (1, asked(5)), (2, shown(&old, 6)), (3, RENEWAL), (4, RENEWAL)];
+        let story = [
+            (0, prolonged(1, 0, 10_000_000)),
+            (1, asked(5)),
+            (2, shown(&old, 6)),
+            (3, RENEWAL),
+            (4, RENEWAL),
+        ];
         assert_eq!(tell(AdoptsWhatLanded::default(), &story), Ok(()));
         let story = [
             (0, prolonged(1, 0, 10_000_000)),
@@ -181,8 +186,12 @@ mod tests {
     fn d_008_what_is_read_behind_the_cut_off_or_was_asked_before_is_no_matter() {
         let new = own(2);
         for (asked_us, shown_us) in [(5, 9_900_000), (0, 6)] {
-            let story =
-                [(0, prolonged(1, 0, 10_000_000)), (1, asked(asked_us)), (2, shown(&new, shown_us)), (3, LATER)];
+            let story = [
+                (0, prolonged(1, 0, 10_000_000)),
+                (1, asked(asked_us)),
+                (2, shown(&new, shown_us)),
+                (3, LATER),
+            ];
             assert_eq!(tell(AdoptsWhatLanded::default(), &story), Ok(()));
         }
     }

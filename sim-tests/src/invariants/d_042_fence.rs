@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dexzd_core::ids::{Epoch, Position};
+use dexzd_core::ids::{Epoch, Position, ProcessId};
 use dexzd_core::lease::LeaseState;
 use dexzd_core::log::{Entry, EntryBody};
 use dexzd_io_sim::TrueTime;
@@ -18,8 +18,10 @@ use super::NODE;
 pub struct FenceIsConfirmed {
     fences: BTreeMap<Epoch, Position>,
     confirmed: BTreeSet<Epoch>,
-    /// Who took an epoch, and still lives.
-    holders: BTreeMap<Epoch, ProcessNumber>,
+    /// Who took an epoch.
+    holders: BTreeMap<Epoch, ProcessId>,
+    /// Who each process is in this life: a write may land after the life that sent it.
+    lives: BTreeMap<ProcessNumber, ProcessId>,
 }
 
 impl Watcher for FenceIsConfirmed {
@@ -36,8 +38,11 @@ impl Watcher for FenceIsConfirmed {
                     self.fences.insert(entry.origin.epoch, *position);
                 }
             }
-            Seen::LeaseLanded { process, record } if record.state == LeaseState::Held => {
-                self.holders.insert(record.epoch, *process);
+            Seen::Started { process, process_id } => {
+                self.lives.insert(*process, *process_id);
+            }
+            Seen::LeaseLanded { record, .. } if record.state == LeaseState::Held => {
+                self.holders.insert(record.epoch, record.holder);
                 if self.fences.contains_key(&record.epoch) {
                     self.confirmed.insert(record.epoch);
                 }
@@ -51,7 +56,7 @@ impl Watcher for FenceIsConfirmed {
                 let fence = self.fences.iter().find(|(_, position)| **position == end.position);
                 if let Some((epoch, _)) = fence
                     // To whoever comes later it is an ordinary entry.
-                    && self.holders.get(epoch) == Some(process)
+                    && self.holders.get(epoch).is_some_and(|holder| self.lives.get(process) == Some(holder))
                     && !self.confirmed.contains(epoch)
                 {
                     return Err(format!(
@@ -59,7 +64,6 @@ impl Watcher for FenceIsConfirmed {
                     ));
                 }
             }
-            Seen::Died { process, .. } => self.holders.retain(|_, holder| holder != process),
             _ => {}
         }
         Ok(())

@@ -115,7 +115,8 @@ impl Waits {
             }
             ReadOutcome::Missing
             | ReadOutcome::Transient { .. }
-            | ReadOutcome::Permanent | ReadOutcome::LocalFailure => {}
+            | ReadOutcome::Permanent
+            | ReadOutcome::LocalFailure => {}
         }
     }
 }

@@ -19,7 +19,10 @@ use super::NODE;
 pub struct StepDowns {
     /// Calls that wait for an answer.
     calls: BTreeMap<(ProcessNumber, CallId), Asked>,
+    /// As `node` knows them: a doubt that only the gate has found yet changes nothing, for a step down is safe
+    /// in doubt as well (D-20).
     gates: BTreeMap<ProcessNumber, (Epoch, TrueTime)>,
+    in_doubt: BTreeSet<ProcessNumber>,
     accepted: BTreeSet<Epoch>,
     /// Epoch and holder of every held lease that landed.
     held: BTreeSet<(Epoch, ProcessId)>,
@@ -90,6 +93,7 @@ impl Watcher for StepDowns {
         match seen {
             Seen::CallAsked { process, call, request, on_old_connection } => {
                 let open = self.gates.get(process).filter(|(_, until)| *until > at).map(|(epoch, _)| *epoch);
+                let open = open.filter(|_| !self.in_doubt.contains(process));
                 let (request, on_old_connection) = ((*request).clone(), *on_old_connection);
                 self.calls.insert((*process, *call), Asked { request, open, on_old_connection });
             }
@@ -100,11 +104,18 @@ impl Watcher for StepDowns {
                 return self.answered(answer);
             }
             Seen::SteppingDown { process, epoch } => return self.accepted(*process, *epoch),
-            Seen::GateOpen { process, epoch, until } => {
+            Seen::GateOpen { process, epoch, until } if *until > at => {
                 self.gates.insert(*process, (*epoch, *until));
+            }
+            Seen::Doubt { process, began: true } => {
+                self.in_doubt.insert(*process);
+            }
+            Seen::Doubt { process, began: false } => {
+                self.in_doubt.remove(process);
             }
             Seen::GateShut { process, .. } => {
                 self.gates.remove(process);
+                self.in_doubt.remove(process);
             }
             // An old state may have been brought back, and be what was seen.
             Seen::LeaseLost => self.lease_was_lost = true,
@@ -113,6 +124,7 @@ impl Watcher for StepDowns {
             }
             Seen::Died { process, reason } => {
                 self.gates.remove(process);
+                self.in_doubt.remove(process);
                 let open = self.calls.keys().filter(|(whom, _)| whom == process).count();
                 self.calls.retain(|(whom, _), _| whom != process);
                 if reason.is_some() && open > 0 {

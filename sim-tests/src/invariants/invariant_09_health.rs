@@ -7,9 +7,11 @@
 //!   follows has a lag below the threshold (HA-46).
 //!
 //! Not checked: an open health Watch (HA-74), which no simulated client has; what an exporter shows between
-//! two calls of `node`.
+//! two calls of `node`; the lag from the moment on that somebody's hand has deleted an entry;
+//! and the lag of a standby that slept until its next entry was trimmed: it learns of that by its next look at the
+//! lease, and may say for one such interval that it follows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dexzd_core::ids::Position;
 use dexzd_core::standby::FollowerState;
@@ -24,23 +26,40 @@ pub struct HealthIsRight {
     /// None: clocks do not count every pause, and nor does the lag.
     drift_ppb: Option<u64>,
     durable_at: Vec<TrueTime>,
+    trimmed: BTreeSet<Position>,
     applied: BTreeMap<ProcessNumber, Position>,
     open: BTreeMap<ProcessNumber, bool>,
 }
 
+/// Above this lag a standby is behind (HA-45), in every run.
+const THRESHOLD: core::time::Duration = core::time::Duration::from_secs(10);
 /// A message from the data plane to `node` takes a moment, and so does the reading of a range.
 const SLACK: TrueTime = 2_000;
+
+/// A time as the slowest clock counts it.
+const fn at_least(time: TrueTime, drift_ppb: u64) -> TrueTime {
+    time - time / 1_000 * (drift_ppb / 1_000) / 1_000
+}
 
 impl HealthIsRight {
     /// For clocks within this drift, if they are good for anything.
     #[must_use]
     pub const fn new(drift_ppb: Option<u64>) -> Self {
-        Self { drift_ppb, durable_at: Vec::new(), applied: BTreeMap::new(), open: BTreeMap::new() }
+        Self {
+            drift_ppb,
+            durable_at: Vec::new(),
+            trimmed: BTreeSet::new(),
+            applied: BTreeMap::new(),
+            open: BTreeMap::new(),
+        }
     }
 
     /// For how long this process has lacked an entry that was durable.
     fn behind_for(&self, at: TrueTime, process: ProcessNumber) -> TrueTime {
         let applied = self.applied.get(&process).map_or(0, |position| position.0);
+        if self.trimmed.contains(&Position(applied + 1)) {
+            return 0;
+        }
         let first = usize::try_from(applied).ok().and_then(|index| self.durable_at.get(index));
         first.map_or(0, |durable_at| at - durable_at)
     }
@@ -54,6 +73,11 @@ impl Watcher for HealthIsRight {
     fn observe(&mut self, at: TrueTime, seen: &Seen<'_>) -> Result<(), String> {
         match seen {
             Seen::EntryDurable { .. } => self.durable_at.push(at),
+            Seen::EntryDeleted { position, .. } => {
+                self.trimmed.insert(*position);
+            }
+            // A follower cannot tell a hole from the end of the log but by the lease, which may be silent (D-53).
+            Seen::EntryLost { .. } => self.drift_ppb = None,
             // A store that was discarded meanwhile changes nothing of what was applied once: the lag counts
             // from the last time that nothing was missing.
             Seen::Applied { process, end, .. }
@@ -92,11 +116,21 @@ impl Watcher for HealthIsRight {
                 if gauges.state.is_some() != stands_by || (!stands_by && !gauges.lag.is_zero()) {
                     return Err(format!("p{process} shows {gauges:?} as {role:?}"));
                 }
+                if let Some(drift_ppb) = self.drift_ppb
+                    && health.is_hot_standby
+                {
+                    let behind_for = self.behind_for(at, *process);
+                    if at_least(behind_for, drift_ppb) > micros(THRESHOLD) + SLACK {
+                        return Err(format!(
+                            "p{process} says that it follows, and lacks an entry that was durable {behind_for} us ago"
+                        ));
+                    }
+                }
                 let Some(drift_ppb) = self.drift_ppb else {
                     return Ok(());
                 };
                 let behind_for = self.behind_for(at, *process);
-                let least = behind_for - behind_for / 1_000 * (drift_ppb / 1_000) / 1_000;
+                let least = at_least(behind_for, drift_ppb);
                 if stands_by && follows && micros(gauges.lag) + SLACK < least {
                     return Err(format!(
                         "p{process} lacks an entry that was durable {behind_for} us ago and shows a lag of {} us",

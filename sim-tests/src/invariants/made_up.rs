@@ -1,9 +1,7 @@
 //! Made-up states for the tests of the checks themselves.
 
 use dexzd_core::engine::{Change, Durability, Lineage, Method, Snapshot, Task};
-use dexzd_core::ids::{
-    Blob, Epoch, HandoutId, Name, Position, ProcessId, RequestId, RunId, StepExecutionId,
-};
+use dexzd_core::ids::{Blob, Epoch, HandoutId, Name, Position, ProcessId, RequestId, RunId, StepExecutionId};
 use dexzd_core::lease::{LeaseDuration, LeaseRecord, LeaseState, Nonce};
 use dexzd_core::log::{Entry, EntryBody, LogEnd, Origin};
 use dexzd_core::store::Version;

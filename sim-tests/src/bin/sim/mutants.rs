@@ -39,7 +39,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<End, End> {
         println!("{}", if arguments.json { json_line(&verdict) } else { row(&verdict) });
     }
     if survivors > 0 {
-        eprintln!("{survivors} mutants lived");
+        let lived = if survivors == 1 { "mutant" } else { "mutants" };
+        eprintln!("{survivors} {lived} lived");
         return Ok(End::SimulatorFault);
     }
     Ok(End::Well)
@@ -49,11 +50,7 @@ fn chosen(names: &[String]) -> Result<Vec<Mutant>, End> {
     if names.is_empty() {
         return Ok(Mutant::ALL.to_vec());
     }
-    let by_name = |name: &String| {
-        let found = Mutant::ALL.iter().copied().find(|mutant| mutant.label() == name.as_str());
-        found.ok_or_else(|| End::Usage(format!("there is no mutant {name}")))
-    };
-    names.iter().map(by_name).collect()
+    names.iter().map(|name| named(name).map_err(End::Usage)).collect()
 }
 
 fn row(verdict: &Verdict) -> String {
