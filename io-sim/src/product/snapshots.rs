@@ -257,6 +257,9 @@ impl ProductWorld {
         match output {
             BootstrapOutput::Discard => {
                 let process = &mut self.processes[index];
+                // What is still being downloaded belongs to what is discarded.
+                let job = process.side_job.next(Desk::Bootstrap);
+                process.side_job = job;
                 process.local = SharedStore::default();
                 process.downloads.clear();
                 self.watchers.show(at, &Seen::Discarded { process: number });

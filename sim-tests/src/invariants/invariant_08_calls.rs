@@ -104,8 +104,10 @@ impl Watcher for StepDowns {
                 return self.answered(answer);
             }
             Seen::SteppingDown { process, epoch } => return self.accepted(*process, *epoch),
-            Seen::GateOpen { process, epoch, until } if *until > at => {
-                self.gates.insert(*process, (*epoch, *until));
+            Seen::GateOpen { process, epoch, until } => {
+                // In the gate's own doubt nobody sees how far `node` has moved its end meanwhile.
+                let until = if *until > at { *until } else { TrueTime::MAX };
+                self.gates.insert(*process, (*epoch, until));
             }
             Seen::Doubt { process, began: true } => {
                 self.in_doubt.insert(*process);
