@@ -4,9 +4,11 @@
 //! probe ADDRESS,ADDRESS         until Ctrl+C or SIGTERM
 //! ```
 //!
-//! Prints one line of JSON whenever another server answers than before, or nobody did for a while:
+//! Prints one line of JSON at the first answer, and whenever another server answers than before, or nobody did for a
+//! while:
 //!
 //! ```text
+//! {"serves":"127.0.0.1:8801"}
 //! {"from":"127.0.0.1:8801","to":"127.0.0.1:8811","gapMs":3921.4,"lastAt":1796101972000.1,"firstAt":1796101975921.5}
 //! ```
 //!
@@ -114,22 +116,27 @@ impl Watch {
     fn answered(&self, number: usize, addresses: &[String]) {
         let (now, wall) = (Instant::now(), SystemTime::now());
         let before = self.last.replace(Some((number, now, wall)));
-        let Some((from, last, last_wall)) = before else { return };
+        let Some((from, last, last_wall)) = before else {
+            return tell(&serde_json::json!({ "serves": addresses[number] }));
+        };
         let gap = now - last;
         if from == number && gap < TOLD_GAP {
             return;
         }
-        let line = serde_json::json!({
+        tell(&serde_json::json!({
             "from": addresses[from],
             "to": addresses[number],
             "gapMs": gap.as_secs_f64() * 1_000.0,
             "lastAt": unix_ms(last_wall),
             "firstAt": unix_ms(wall),
-        });
-        let mut stdout = std::io::stdout();
-        // Whoever closed the pipe does not want to know.
-        let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+        }));
     }
+}
+
+fn tell(line: &serde_json::Value) {
+    let mut stdout = std::io::stdout();
+    // Whoever closed the pipe does not want to know.
+    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }
 
 fn unix_ms(time: SystemTime) -> f64 {

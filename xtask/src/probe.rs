@@ -34,10 +34,12 @@ pub(crate) struct Gap {
 }
 
 impl Probe {
+    /// Starts it and waits until somebody has answered it: what nobody was seen to do before, nobody can be seen to stop.
     pub(crate) fn start(
         programs: &Programs,
         folder: &TemporaryFolder,
         addresses: &str,
+        interruption: &Interruption,
     ) -> Result<Self, Failure> {
         let mut command = Command::new(programs.find("probe")?);
         command.arg(addresses);
@@ -45,14 +47,21 @@ impl Probe {
         let mut process = Process::start("the probe", &mut command, &log, Some(Stdio::piped()))?;
         let stdout = process.take_stdout().expect("stdout was asked for as a pipe");
         let (sender, gaps) = mpsc::channel();
+        let (answered, first) = mpsc::channel();
         std::thread::spawn(move || {
-            let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            // The first line says who serves; nobody waits for it any more if this fails.
+            let _ = answered.send(lines.next());
             for gap in lines.filter_map(|line| Gap::parse(&line)) {
                 if sender.send(gap).is_err() {
                     return;
                 }
             }
         });
+        interruption.wait_until("the probe's first answer", GAP_TIMEOUT, || {
+            process.expect_alive()?;
+            Ok(first.try_recv().is_ok())
+        })?;
         Ok(Self { process, gaps })
     }
 

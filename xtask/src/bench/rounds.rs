@@ -44,7 +44,7 @@ impl<'a> Running<'a> {
         pair.a.wait_until_active(&mut a)?;
         let mut b = pair.b.spawn()?;
         pair.b.wait_until_hot(&mut b)?;
-        let probe = Probe::start(clients.programs, clients.folder, pair.addresses())?;
+        let probe = Probe::start(clients.programs, clients.folder, pair.addresses(), clients.interruption)?;
         Ok(Self { pair, clients, active: Side::A, a, b, probe })
     }
 

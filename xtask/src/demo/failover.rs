@@ -38,7 +38,7 @@ pub(super) fn play(stage: &Stage<'_>, count: u32) -> Result<Verdict, Failure> {
     let took = pair.b.wait_until_hot(&mut standby)?;
     introduce(&pair.b, &standby, "hot standby", took);
     let mut worker = stage.start_worker(pair.addresses())?;
-    let mut probe = Probe::start(stage.programs, stage.folder, pair.addresses())?;
+    let mut probe = Probe::start(stage.programs, stage.folder, pair.addresses(), stage.interruption)?;
     let mut orders = stage.start_orders(pair.addresses(), count)?;
 
     orders.run_until(count * KILL_AT_PERCENT / 100, stage.interruption, || worker.expect_alive())?;
