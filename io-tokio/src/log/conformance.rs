@@ -326,3 +326,75 @@ fn d_030_a_trim_keeps_what_it_cannot_read() {
     assert_eq!(log.trim_below(Position(3)), TrimOutcome::Done { deleted: 0 });
     assert_eq!(positions(&mut *log, 1), (3, ReadEnd::Missing));
 }
+
+/// A store that takes its time and counts how many requests are on their way at once.
+struct Slow {
+    inner: InMemoryObjectStore,
+    now: std::sync::atomic::AtomicUsize,
+    most: std::sync::atomic::AtomicUsize,
+    reads: std::sync::atomic::AtomicUsize,
+}
+
+impl crate::store::ObjectStore for Slow {
+    fn read(&self, key: &str) -> ReadOutcome {
+        use std::sync::atomic::Ordering::SeqCst;
+        let now = self.now.fetch_add(1, SeqCst) + 1;
+        self.most.fetch_max(now, SeqCst);
+        self.reads.fetch_add(1, SeqCst);
+        std::thread::sleep(std::time::Duration::from_millis(3));
+        self.now.fetch_sub(1, SeqCst);
+        self.inner.read(key)
+    }
+
+    fn create(&self, key: &str, body: &[u8]) -> WriteOutcome {
+        self.inner.create(key, body)
+    }
+
+    fn replace(&self, key: &str, body: &[u8], version: &Version) -> WriteOutcome {
+        self.inner.replace(key, body, version)
+    }
+
+    fn delete(&self, key: &str) -> crate::store::DeleteOutcome {
+        self.inner.delete(key)
+    }
+
+    fn list_after(&self, prefix: &str, after: &str, limit: usize) -> crate::store::ListOutcome {
+        self.inner.list_after(prefix, after, limit)
+    }
+
+    fn list_sized_after(&self, prefix: &str, after: &str, limit: usize) -> crate::store::SizedListOutcome {
+        self.inner.list_sized_after(prefix, after, limit)
+    }
+
+    fn name(&self) -> String {
+        "slow".to_owned()
+    }
+}
+
+/// A standby that begins far behind is not bound by the latency of the store; one at the end asks for one entry.
+#[test]
+fn ha_042_entries_of_a_slow_store_are_read_beside_one_another_and_stay_in_order() {
+    use std::sync::atomic::Ordering::SeqCst;
+    let slow =
+        Arc::new(Slow { inner: InMemoryObjectStore::new(), now: 0.into(), most: 0.into(), reads: 0.into() });
+    let mut log = ObjectLog::new(slow.clone(), NODE);
+    append(&mut log, 1..=100);
+    append(&mut log, 102..=140);
+    let (entries, then) = log.read(Position(1), 1_024, 4 << 20);
+    assert_eq!(then, ReadEnd::Missing);
+    let expected: Vec<Blob> = (1..=100).map(|position| Blob::from(entry_of(position))).collect();
+    assert_eq!(entries, expected, "up to the gap, and in order");
+    let most = slow.most.load(SeqCst);
+    assert!((9..=32).contains(&most), "{most} at a time");
+
+    slow.reads.store(0, SeqCst);
+    assert_eq!(log.read(Position(101), 1_024, 4 << 20), (vec![], ReadEnd::Missing));
+    assert_eq!(slow.reads.load(SeqCst), 1, "at the end each poll costs one request");
+    // A limit in bytes is kept, and one entry is always given.
+    let (entries, then) = log.read(Position(102), 1_024, 20);
+    assert_eq!((entries.len(), then), (2, ReadEnd::Full));
+    let (entries, then) = log.read(Position(102), 1_024, 1);
+    assert_eq!((entries.len(), then), (1, ReadEnd::Full));
+    let (entries, then) = log.read(Position(102), 5, 4 << 20);
+    assert_eq!((entries.len(), then), (5, ReadEnd::Full));
+}

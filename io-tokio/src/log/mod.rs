@@ -30,6 +30,11 @@ pub trait LogStore: Send {
     /// whatever the durability mode promises (HA-8 to HA-10).
     fn append(&mut self, position: Position, entry: &[u8]) -> WriteOutcome;
 
+    /// The same log for one more thread, where requests need not wait for one another. `None`: one at a time.
+    fn fork(&self) -> Option<Box<dyn LogStore>> {
+        None
+    }
+
     /// A tenure begins. Where several entries share a file, what it writes begins a new one (D-45).
     fn begin_epoch(&mut self) {}
 

@@ -1,4 +1,5 @@
-//! The log's thread: the only one that touches the log.
+//! The log's thread: the only one that touches the log, except where requests over a network get threads of
+//! their own.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -10,6 +11,7 @@ use dexzd_core::node::Input as NodeInput;
 use dexzd_core::stop::StopReason;
 use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
 
+use super::crew::Crew;
 use super::event::{EventSink, ShellEvent};
 use super::messages::{Asker, ControlSender, DataMessage, DataSender, LogAnswer, LogMessage};
 use super::survey::{self, Blind};
@@ -19,6 +21,12 @@ use crate::store::ObjectStore;
 
 pub(super) struct LogThread {
     pub(super) inbox: Receiver<LogMessage>,
+    pub(super) worker: LogWorker,
+    pub(super) crew: Crew,
+}
+
+/// Does what is asked of the log.
+pub(super) struct LogWorker {
     pub(super) data: DataSender,
     pub(super) control: ControlSender,
     pub(super) log: Box<dyn LogStore>,
@@ -32,11 +40,38 @@ pub(super) struct LogThread {
 impl LogThread {
     pub(super) fn run(mut self) {
         while let Ok(message) = self.inbox.recv() {
-            if matches!(message, LogMessage::Stop) {
-                return;
+            match message {
+                LogMessage::Stop => return,
+                // Over a network a request may hang for longer than the core waits for it: what it asks for
+                // then must not wait behind it (D-10, HA-32).
+                LogMessage::Write { .. }
+                | LogMessage::Read { .. }
+                | LogMessage::ReadRange { .. }
+                | LogMessage::List { .. }
+                | LogMessage::Survey { .. } => match self.worker.fork() {
+                    Some(mut worker) => self.crew.submit(move || worker.handle(message)),
+                    None => self.worker.handle(message),
+                },
+                LogMessage::BeginEpoch
+                | LogMessage::Check { .. }
+                | LogMessage::Sync { .. }
+                | LogMessage::TrimBelow { .. } => self.worker.handle(message),
             }
-            self.handle(message);
         }
+    }
+}
+
+impl LogWorker {
+    fn fork(&self) -> Option<Self> {
+        Some(Self {
+            data: self.data.clone(),
+            control: self.control.clone(),
+            log: self.log.fork()?,
+            snapshots: self.snapshots.clone(),
+            node_id: self.node_id.clone(),
+            clock: Arc::clone(&self.clock),
+            events: Arc::clone(&self.events),
+        })
     }
 
     fn handle(&mut self, message: LogMessage) {
@@ -66,7 +101,7 @@ impl LogThread {
                 let _ = answer.send(matches!(self.log.sync(), WriteOutcome::Done { .. }));
             }
             LogMessage::TrimBelow { position } => self.trim_below(position),
-            LogMessage::Stop => unreachable!("the loop takes it"),
+            LogMessage::Stop => unreachable!("the thread takes it"),
         }
     }
 

@@ -15,6 +15,7 @@ mod admin;
 mod apply;
 mod config;
 mod control;
+mod crew;
 mod data;
 mod data_engine;
 mod data_exits;

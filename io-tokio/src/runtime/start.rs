@@ -14,13 +14,14 @@ use super::admin::AdminDesk;
 use super::apply::Applier;
 use super::config::{NodeConfig, StartError, Storage};
 use super::control::ControlPlane;
+use super::crew::Crew;
 use super::data::{DataPlane, DataSettings, Phase};
 use super::data_exits::Exits;
 use super::data_local::Local;
 use super::devices::Devices;
 use super::event::EventSink;
 use super::handle::{HandleShared, NodeHandle};
-use super::log_thread::LogThread;
+use super::log_thread::{LogThread, LogWorker};
 use super::messages::{Asker, channel};
 use super::place::Place;
 use super::recorder::FailureRecorder;
@@ -72,13 +73,16 @@ pub(super) fn start_on(
 
     let log_thread = LogThread {
         inbox: log_inbox,
-        data: data_sender.clone(),
-        control: control_sender.clone(),
-        log,
-        snapshots,
-        node_id: config.node_id.clone(),
-        clock: Arc::clone(&clock),
-        events: Arc::clone(&sink),
+        worker: LogWorker {
+            data: data_sender.clone(),
+            control: control_sender.clone(),
+            log,
+            snapshots,
+            node_id: config.node_id.clone(),
+            clock: Arc::clone(&clock),
+            events: Arc::clone(&sink),
+        },
+        crew: Crew::new("dexzd-log-io"),
     };
     let applier = Applier {
         inbox: apply_inbox,
