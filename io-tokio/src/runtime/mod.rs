@@ -3,8 +3,12 @@
 //! ```text
 //!  server (tokio) ──calls, frames──▶ data plane ──entries──▶ log ───▶ disk
 //!        ▲                            │  ▲   │                 │
-//!        └──answers, frames───────────┘  │   └──applied──▶ apply ──▶ local store
+//!        └──answers, frames───────────┘  │   └──changes──▶ apply ──▶ local store ◀── upkeep
 //!                                        └────durable──────────┘
+//!
+//!  standing by: log ──entries──▶ data plane (follower) ──changes──▶ apply ──▶ local store
+//!  taking over: the same store, handed over open; stepping down: let go of by all, closed, node told
+//!
 //!  control plane ──orders──▶ data plane        control plane ──requests──▶ one thread each ──▶ lease
 //! ```
 //!

@@ -7,8 +7,10 @@ use std::sync::{Condvar, Mutex};
 
 use dexzd_core::engine::{Change, StateRead};
 use dexzd_core::log::LogEnd;
+use dexzd_core::standby::StandbyMode;
 use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
 
+use super::shared::{Cluster, step_down, until};
 use super::*;
 use crate::local::{Frozen, LocalReadFailed, LocalStore, LocalStoreError};
 use crate::log::{Disk, RealDisk};
@@ -32,6 +34,9 @@ struct Faults {
     /// Syncs wait until this is over.
     stall: Mutex<bool>,
     stall_over: Condvar,
+    /// Flushes of the local store wait until this is over.
+    flushes_stall: Mutex<bool>,
+    flushes_go_on: Condvar,
     /// What was asked of log and local store, in order.
     asked: Mutex<Vec<Asked>>,
 }
@@ -63,6 +68,13 @@ impl Faults {
     fn set_stall(&self, stalled: bool) {
         *self.stall.lock().expect("no panic") = stalled;
         self.stall_over.notify_all();
+    }
+}
+
+impl Faults {
+    fn set_flushes_stall(&self, stalled: bool) {
+        *self.flushes_stall.lock().expect("no panic") = stalled;
+        self.flushes_go_on.notify_all();
     }
 }
 
@@ -185,6 +197,11 @@ impl LocalStore for FaultyLocal {
 
     fn flush(&self) -> Result<LogEnd, LocalStoreError> {
         self.1.asked(Asked::Flush);
+        let mut stalled = self.1.flushes_stall.lock().expect("no panic");
+        while *stalled {
+            stalled = self.1.flushes_go_on.wait(stalled).expect("no panic");
+        }
+        drop(stalled);
         self.0.flush()
     }
 
@@ -383,4 +400,43 @@ fn ha_009_the_log_is_synced_before_the_local_store_is_flushed_and_nothing_is_app
         let before = asked[..flush].iter().rev().find(|what| **what != Asked::Flush);
         assert_eq!(before, Some(&Asked::SyncLog));
     }
+}
+
+/// A flush that hangs is a user of the store like any other. Meanwhile others take over, and leave.
+#[test]
+fn ha_104_ha_108_lesson_e6_a_process_competes_only_once_the_last_user_of_its_old_store_is_gone() {
+    let mut cluster = Cluster::new();
+    let faults = Arc::new(Faults::default());
+    run(async {
+        let local_faults = Arc::clone(&faults);
+        let devices = Devices {
+            local: Box::new(move |local| Arc::new(FaultyLocal(local, Arc::clone(&local_faults)))),
+            ..Devices::default()
+        };
+        let stuck = start_on(cluster.config(StandbyMode::Cold), Arc::new(()), devices).expect("started");
+        wait_until_active(&stuck).await;
+        start_flow(&stuck, "flow-1").await;
+        faults.set_flushes_stall(true);
+        let stepping_down = tokio::spawn({
+            let stuck = stuck.clone();
+            async move { step_down(&stuck).await }
+        });
+        until(&stuck, |view| view.role == Role::HoldOff).await;
+        let held_off_at = stuck.now();
+        // Its hold-off of 500 ms is over when the lease is free for the last time.
+        while stuck.now().saturating_since(held_off_at) < Duration::from_millis(600) {
+            let other = cluster.start(StandbyMode::Cold);
+            wait_until_active(&other).await;
+            assert_eq!(status(&other, "flow-1").await, FlowStatus::Running);
+            shut_down(other).await;
+        }
+        assert_eq!(stuck.role(), Role::HoldOff);
+        stepping_down.await.expect("no panic").expect("another process had taken over");
+        assert_eq!(stuck.role(), Role::HoldOff);
+
+        faults.set_flushes_stall(false);
+        wait_until_active(&stuck).await;
+        assert_eq!(status(&stuck, "flow-1").await, FlowStatus::Running);
+        shut_down(stuck).await;
+    });
 }

@@ -1,6 +1,6 @@
 //! Processes of one node on a shared object store: takeover, step down, and many tenures in one process.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use dexzd_core::ids::Epoch;
 use dexzd_core::node::{
@@ -441,5 +441,37 @@ fn ha_039_d_036_with_fail_if_held_a_held_lease_ends_the_start() {
         let stopped = second.stopped().await;
         assert_eq!((stopped.code, stopped.reason), (1, StopReason::LeaseHeld));
         shut_down(active).await;
+    });
+}
+
+#[test]
+fn lesson_d11_a_hot_takeover_opens_no_local_store_again() {
+    let mut cluster = Cluster::new();
+    let opened = Arc::new(AtomicUsize::new(0));
+    run(async {
+        let active = cluster.start(StandbyMode::Hot);
+        wait_until_active(&active).await;
+        start_flow(&active, "flow-1").await;
+        let counter = Arc::clone(&opened);
+        let devices = Devices {
+            local: Box::new(move |local| {
+                counter.fetch_add(1, Ordering::SeqCst);
+                local
+            }),
+            ..Devices::default()
+        };
+        let standby = start_on(cluster.config(StandbyMode::Hot), Arc::new(()), devices).expect("started");
+        until_hot(&standby).await;
+        assert_eq!(opened.load(Ordering::SeqCst), 1);
+        shut_down(active).await;
+        wait_until_active(&standby).await;
+        goes_on(&standby, "flow-1", "flow-2").await;
+        assert_eq!(opened.load(Ordering::SeqCst), 1);
+        // Its next tenure begins with the store closed and opened again.
+        step_down(&standby).await.expect("stepped down");
+        wait_until_active(&standby).await;
+        goes_on(&standby, "flow-2", "flow-3").await;
+        assert_eq!(opened.load(Ordering::SeqCst), 2);
+        shut_down(standby).await;
     });
 }
