@@ -46,7 +46,6 @@
 //! it ends.
 
 mod address;
-mod backoff;
 mod cancel;
 mod client;
 mod context;
@@ -82,11 +81,12 @@ mod docs_tests {
     }
 }
 
-pub use address::{ADDRESS_VARIABLE, AddressError, DEFAULT_ADDRESS, ProtocolError, address_from_environment};
+pub use address::ProtocolError;
 pub use cancel::CancelReason;
 pub use client::{
-    ActiveStepSearch, CALL_DEADLINE, Client, ClientError, ErrorCategory, FlowError, FlowOutput, FlowResult,
-    FlowStatus, FlowSummary, FlowTarget, IdReusePolicy, SkipTimer, StartOptions, Stop, TimeoutPolicy,
+    ActiveStepSearch, CALL_DEADLINE, Client, ClientBuilder, ClientError, ErrorCategory, FlowError,
+    FlowOutput, FlowResult, FlowStatus, FlowSummary, FlowTarget, IdReusePolicy, SkipTimer, StartOptions,
+    Stop, TimeoutPolicy,
 };
 pub use context::{AttemptProgress, Context, Message, RecoveryInfo, StepExecutionId};
 pub use decision::{ChannelList, Decision, Movement};
@@ -97,7 +97,12 @@ pub use schema::{Attribute, AttributeMap, Channel, ChannelMap, UndeclaredError};
 pub use step::{NoStart, Step, StepResult, TimeoutHandler, WaitResult, WaitingStep};
 pub use value::{JSON, VALUE_BYTES, ValueError, decode, encode};
 pub use wait::{Condition, Conditions, Wait};
-pub use worker::{DRAIN_TIMEOUT, Worker, WorkerBuilder, WorkerError};
+pub use worker::{DRAIN_TIMEOUT, SILENCE_LIMIT, Worker, WorkerBuilder, WorkerError};
+
+pub use dexzd_connection::{
+    ADDRESS_VARIABLE, AddressError, CredentialError, DEFAULT_ADDRESS, KEEP_ALIVE_INTERVAL,
+    KEEP_ALIVE_TIMEOUT, Target, TargetError, TlsOptions, address_from_environment,
+};
 
 /// The wire's own vocabulary, for what this library hands out as it came.
 pub use dexzd_proto as proto;
@@ -107,7 +112,7 @@ pub mod prelude {
     pub use crate::{
         Attribute, AttributeMap, Channel, ChannelMap, Client, ClientError, Condition, Conditions, Context,
         Decision, Definition, Durability, Flow, MethodOptions, Movement, RetryPolicy, StartOptions, Step,
-        StepError, StepOptions, StepResult, TimeoutHandler, Wait, WaitResult, WaitingStep, Worker,
-        WorkerError,
+        StepError, StepOptions, StepResult, TimeoutHandler, TlsOptions, Wait, WaitResult, WaitingStep,
+        Worker, WorkerError,
     };
 }

@@ -23,8 +23,8 @@ pub(crate) const SIMULATED: [&str; 4] = ["dexzd-core", "dexzd-io-sim", "dexzd-si
 /// What links RocksDB, or stands beside it: always in the profile `release`, and always exactly these
 /// packages together. Another selection would give shared dependencies other features, and cargo would
 /// compile RocksDB, 40 CPU minutes, once more.
-pub(crate) const RELEASED: [&str; 6] =
-    ["dexzd-io-tokio", "dexzd-server", "dexzd-sdk", "dexzd-cli", "xtask", "dexzd-deploy"];
+pub(crate) const RELEASED: [&str; 7] =
+    ["dexzd-connection", "dexzd-io-tokio", "dexzd-server", "dexzd-sdk", "dexzd-cli", "xtask", "dexzd-deploy"];
 
 /// Enough orders that some are under way when the server is killed.
 const DEMO_ORDERS: u32 = 40;

@@ -7,7 +7,9 @@ use prost::Message as _;
 use proto::SubStatus;
 use tonic::{Code, Status};
 
-use crate::address::{AddressError, ProtocolError};
+use dexzd_connection::{AddressError, CredentialError, TargetError};
+
+use crate::address::ProtocolError;
 use crate::client::result::{FlowError, FlowStatus};
 use crate::value::ValueError;
 
@@ -27,6 +29,27 @@ pub enum ClientError {
         /// The server's address.
         address: String,
         /// What the operating system said.
+        message: String,
+    },
+    /// A token or a file of TLS cannot be used.
+    #[error(transparent)]
+    Target(TargetError),
+    /// The credential file cannot be used: nothing was sent.
+    #[error(transparent)]
+    Credential(#[from] CredentialError),
+    /// The server does not know the credential, or it does not open this call.
+    #[error(
+        "{operation}: the server at {address} refuses {} ({code:?}): {message}",
+        if *.code == Code::Unauthenticated { "the credential, or wants one" } else { "this to the credential" }
+    )]
+    NotPermitted {
+        /// The call.
+        operation: &'static str,
+        /// The server's address.
+        address: String,
+        /// UNAUTHENTICATED or PERMISSION_DENIED.
+        code: Code,
+        /// What the server said.
         message: String,
     },
     /// Library and server are too far apart.
@@ -167,7 +190,32 @@ pub enum ClientError {
     },
 }
 
+impl From<TargetError> for ClientError {
+    fn from(error: TargetError) -> Self {
+        match error {
+            TargetError::Address(error) => Self::Address(error),
+            error @ (TargetError::Token(_)
+            | TargetError::Material(_)
+            | TargetError::ServerName(_)
+            | TargetError::PlainAddress(_)) => Self::Target(error),
+        }
+    }
+}
+
 impl ClientError {
+    /// What a status says about the credential, if it is about that.
+    pub(crate) fn of_credential(operation: &'static str, address: &str, status: &Status) -> Option<Self> {
+        if let Some(error) = credential_error(status) {
+            return Some(Self::Credential(error.clone()));
+        }
+        matches!(status.code(), Code::Unauthenticated | Code::PermissionDenied).then(|| Self::NotPermitted {
+            operation,
+            address: address.to_owned(),
+            code: status.code(),
+            message: status.message().to_owned(),
+        })
+    }
+
     /// Reads a status that is not OK and not worth a repetition.
     pub(crate) fn from_status(operation: &'static str, flow_id: &str, status: &Status) -> Self {
         let message = status.message().to_owned();
@@ -196,6 +244,11 @@ impl ClientError {
     }
 }
 
+/// The call was not sent, for its credential could not be read.
+pub(crate) fn credential_error(status: &Status) -> Option<&CredentialError> {
+    std::error::Error::source(status).and_then(|source| source.downcast_ref())
+}
+
 /// Whether the server says that a bounded wait is over.
 pub(crate) fn is_long_poll_timeout(status: &Status) -> bool {
     !status.details().is_empty()
@@ -206,5 +259,6 @@ pub(crate) fn is_long_poll_timeout(status: &Status) -> bool {
 /// Whether the same call may succeed on another try: the server does not serve, or the connection broke
 /// before an answer came (such a status carries its cause; one from the server does not).
 pub(crate) fn is_transient(status: &Status) -> bool {
-    status.code() == Code::Unavailable || std::error::Error::source(status).is_some()
+    status.code() == Code::Unavailable
+        || (std::error::Error::source(status).is_some() && credential_error(status).is_none())
 }

@@ -3,13 +3,12 @@
 use std::future::Future;
 use std::time::Duration;
 
+use dexzd_connection::{Backoff, Link};
 use dexzd_proto as proto;
 use proto::flow_service_client::FlowServiceClient;
 use tokio::time::Instant;
-use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
-use crate::backoff::Backoff;
 use crate::client::error::{is_long_poll_timeout, is_transient};
 use crate::client::{Client, ClientError, FlowResult, FlowStatus, FlowTarget};
 use crate::context::StepExecutionId;
@@ -116,7 +115,7 @@ impl Client {
         operation: &'static str,
         flow_id: &str,
         request: impl Fn(Duration) -> Req,
-        send: impl Fn(FlowServiceClient<Channel>, Request<Req>) -> Fut,
+        send: impl Fn(FlowServiceClient<Link>, Request<Req>) -> Fut,
     ) -> Result<Res, ClientError>
     where
         Fut: Future<Output = Result<Response<Res>, Status>>,
@@ -126,6 +125,7 @@ impl Client {
         loop {
             let left = self.long_poll_limit.map_or(POLL, |limit| limit.saturating_sub(began.elapsed()));
             let wait = left.min(POLL);
+            let credential = self.link.credential_version();
             let sent = send(self.service.clone(), Request::new(request(wait)));
             let is_over = match tokio::time::timeout(wait + POLL_GRACE, sent).await {
                 Ok(Ok(response)) => return Ok(response.into_inner()),
@@ -135,12 +135,13 @@ impl Client {
                     backoff.reset();
                     true
                 }
+                Ok(Err(status)) if self.has_newer_credential(&status, credential) => continue,
                 Ok(Err(status)) if is_transient(&status) => {
                     tracing::debug!(operation, message = status.message(), "unavailable: trying again");
                     false
                 }
                 Ok(Err(status)) => {
-                    return Err(ClientError::from_status(operation, flow_id, &status));
+                    return Err(self.error(operation, flow_id, &status));
                 }
                 Err(_) => false,
             };

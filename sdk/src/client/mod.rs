@@ -1,5 +1,6 @@
 //! Clients: start Flows, talk to them, wait for them, look at them.
 
+mod builder;
 mod calls;
 mod error;
 mod long_poll;
@@ -7,31 +8,33 @@ mod result;
 mod start;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
+use dexzd_connection::{Backoff, Link};
 use dexzd_proto as proto;
 use proto::flow_service_client::FlowServiceClient;
 use tokio::time::Instant;
-use tonic::transport::Channel;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
-use crate::address::{Server, agree_on_protocol, describe};
-use crate::backoff::Backoff;
+use crate::address::{agree_on_protocol, describe};
 
+pub use builder::ClientBuilder;
 pub use calls::{SkipTimer, Stop};
 pub use error::ClientError;
 pub use result::{ErrorCategory, FlowError, FlowOutput, FlowResult, FlowStatus, FlowSummary};
 pub use start::{ActiveStepSearch, IdReusePolicy, StartOptions, TimeoutPolicy};
 
-/// A call is repeated while the server is unavailable for at most so long: longer than a takeover by a
-/// standby takes with the default lease (11 s), and than a restart.
+/// A call is repeated while nobody serves for at most so long: longer than a standby needs to take over from a process
+/// that was killed or frozen with the default lease (11 s, and 1 s until the next try), and than a restart. Where
+/// `lease.duration` is longer than 20 s, a longer deadline is needed, too: [`Client::with_deadline`].
 pub const CALL_DEADLINE: Duration = Duration::from_secs(30);
-/// [`Client::connect`] gives up after this.
+/// One try of [`Client::connect`] gives up after this.
 const CONNECT_CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Talks to a server. Cheap to clone; clones share one connection.
 ///
-/// - **Make one**: [`connect`](Self::connect), [`new`](Self::new).
+/// - **Make one**: [`connect`](Self::connect), [`new`](Self::new), [`builder`](Self::builder).
 /// - **Adjust it**: [`with_deadline`](Self::with_deadline), [`with_request_id`](Self::with_request_id),
 ///   [`waiting_at_most`](Self::waiting_at_most).
 /// - **Start and stop**: [`start`](Self::start), [`start_with`](Self::start_with), [`stop`](Self::stop).
@@ -42,8 +45,11 @@ const CONNECT_CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// - **Look**: [`describe`](Self::describe), [`state`](Self::state), [`history`](Self::history),
 ///   [`search`](Self::search).
 ///
-/// Calls that change something carry a request ID, by which the server makes a repetition harmless; while
-/// the server is unavailable they are repeated with the same one until the deadline (D-35).
+/// Calls that change something carry a request ID, by which the server makes a repetition harmless; while nobody serves
+/// they are repeated with the same one until the deadline (D-35). So a call survives the failover to another process:
+/// a connection that was lost, or that leads to a process that does not serve, is replaced by one to the next address,
+/// and a process that is silent is given up after 9 s ([`KEEP_ALIVE_INTERVAL`](crate::KEEP_ALIVE_INTERVAL),
+/// [`KEEP_ALIVE_TIMEOUT`](crate::KEEP_ALIVE_TIMEOUT)).
 ///
 /// ```no_run
 /// use dexzd_sdk::prelude::*;
@@ -70,8 +76,9 @@ const CONNECT_CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Client {
-    server: Server,
-    service: FlowServiceClient<Channel>,
+    link: Link,
+    address: Arc<str>,
+    service: FlowServiceClient<Link>,
     deadline: Duration,
     long_poll_limit: Option<Duration>,
     request_id: Option<String>,
@@ -87,46 +94,65 @@ pub struct FlowTarget {
 }
 
 impl Client {
-    /// Connects to the server at `host:port` and agrees on a protocol version.
+    /// Connects to the server at `host:port`, or at one of several addresses separated by commas, and agrees on a
+    /// protocol version.
     ///
     /// # Errors
-    /// At once, if nobody answers there or the versions do not fit.
+    /// At once, if nobody answers there or the versions do not fit; at the deadline, if whoever answers does not
+    /// serve.
     pub async fn connect(address: impl AsRef<str>) -> Result<Self, ClientError> {
-        let client = Self::new(address)?;
-        client.connected().await?;
-        Ok(client)
-    }
-
-    /// Asks the server for its protocol versions, once.
-    pub(crate) async fn connected(&self) -> Result<(), ClientError> {
-        let address = self.server.address.to_string();
-        let connect_error = |message: String| ClientError::Connect { address: address.clone(), message };
-        let mut service = self.service.clone();
-        let info = tokio::time::timeout(
-            CONNECT_CALL_TIMEOUT,
-            service.get_server_info(proto::GetServerInfoRequest {}),
-        );
-        let info = info
-            .await
-            .map_err(|_| connect_error(format!("no answer within {CONNECT_CALL_TIMEOUT:?}")))?
-            .map_err(|status| connect_error(describe(&status)))?;
-        agree_on_protocol(&address, info.get_ref(), proto::PROTOCOL_VERSIONS)?;
-        Ok(())
+        Self::builder(address.as_ref()).connect().await
     }
 
     /// A client that connects when it is first used, so that it can be made before its server runs.
     ///
     /// # Errors
-    /// The address is not `host:port`.
+    /// The address is not `host:port`, nor a list of such.
     pub fn new(address: impl AsRef<str>) -> Result<Self, ClientError> {
-        Ok(Self::of(Server::parse(address.as_ref())?))
+        Self::builder(address.as_ref()).build()
     }
 
-    pub(crate) fn of(server: Server) -> Self {
-        let service = FlowServiceClient::new(server.connect_lazily())
+    /// Begins a client with a credential, TLS, or another deadline.
+    pub fn builder(address: impl Into<String>) -> ClientBuilder {
+        ClientBuilder::new(address.into())
+    }
+
+    pub(crate) fn of(link: Link) -> Self {
+        let service = FlowServiceClient::new(link.clone())
             .max_decoding_message_size(proto::MESSAGE_BYTES)
             .max_encoding_message_size(proto::MESSAGE_BYTES);
-        Self { server, service, deadline: CALL_DEADLINE, long_poll_limit: None, request_id: None }
+        let address = link.address().into();
+        Self { link, address, service, deadline: CALL_DEADLINE, long_poll_limit: None, request_id: None }
+    }
+
+    /// Asks the server for its protocol versions, until somebody who serves answers.
+    pub(crate) async fn connected(&self) -> Result<(), ClientError> {
+        let connect_error =
+            |message: String| ClientError::Connect { address: self.address().to_owned(), message };
+        let until = Instant::now() + self.deadline;
+        let mut backoff = Backoff::default();
+        let info = loop {
+            let mut service = self.service.clone();
+            let asked = service.get_server_info(proto::GetServerInfoRequest {});
+            let status = match tokio::time::timeout(CONNECT_CALL_TIMEOUT, asked).await {
+                Ok(Ok(info)) => break info.into_inner(),
+                Ok(Err(status)) => status,
+                Err(_) => return Err(connect_error(format!("no answer within {CONNECT_CALL_TIMEOUT:?}"))),
+            };
+            if let Some(error) = ClientError::of_credential("connect", self.address(), &status) {
+                return Err(error);
+            }
+            let delay = backoff.next_delay();
+            // One that has a cause comes from no server: nobody answers.
+            let is_standby =
+                status.code() == Code::Unavailable && std::error::Error::source(&status).is_none();
+            if !is_standby || Instant::now() + delay >= until {
+                return Err(connect_error(describe(&status)));
+            }
+            tokio::time::sleep(delay).await;
+        };
+        agree_on_protocol(self.address(), &info, proto::PROTOCOL_VERSIONS)?;
+        Ok(())
     }
 
     /// How long a call may take, repetitions included. Default [`CALL_DEADLINE`]. Calls that wait for
@@ -153,22 +179,22 @@ impl Client {
         self
     }
 
-    /// The server's address.
+    /// The server's address, or its addresses.
     pub fn address(&self) -> &str {
-        &self.server.address
+        &self.address
     }
 
     pub(crate) fn request_id(&self) -> String {
         self.request_id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
     }
 
-    /// One call, repeated while the server is unavailable, until the deadline.
+    /// One call, repeated while nobody serves, until the deadline.
     pub(crate) async fn call<Req, Res, Fut>(
         &self,
         operation: &'static str,
         flow_id: &str,
         request: Req,
-        send: impl Fn(FlowServiceClient<Channel>, Request<Req>) -> Fut,
+        send: impl Fn(FlowServiceClient<Link>, Request<Req>) -> Fut,
     ) -> Result<Res, ClientError>
     where
         Req: Clone,
@@ -178,6 +204,7 @@ impl Client {
         let until = began + self.deadline;
         let mut backoff = Backoff::default();
         loop {
+            let credential = self.link.credential_version();
             let sent = send(self.service.clone(), Request::new(request.clone()));
             let status = match tokio::time::timeout_at(until, sent).await {
                 Ok(Ok(response)) => return Ok(response.into_inner()),
@@ -190,8 +217,11 @@ impl Client {
                     });
                 }
             };
+            if self.has_newer_credential(&status, credential) {
+                continue;
+            }
             if !error::is_transient(&status) {
-                return Err(ClientError::from_status(operation, flow_id, &status));
+                return Err(self.error(operation, flow_id, &status));
             }
             let delay = backoff.next_delay();
             if Instant::now() + delay >= until {
@@ -205,6 +235,19 @@ impl Client {
             tracing::debug!(operation, message = status.message(), ?delay, "unavailable: trying again");
             tokio::time::sleep(delay).await;
         }
+    }
+
+    /// What a status says that is not worth a repetition.
+    fn error(&self, operation: &'static str, flow_id: &str, status: &Status) -> ClientError {
+        ClientError::of_credential(operation, self.address(), status)
+            .unwrap_or_else(|| ClientError::from_status(operation, flow_id, status))
+    }
+
+    /// Whether the credential that was refused has been replaced since the call was sent with it.
+    fn has_newer_credential(&self, status: &Status, sent_with: u64) -> bool {
+        status.code() == Code::Unauthenticated
+            && std::error::Error::source(status).is_none()
+            && self.link.credential_version_after_look() != sent_with
     }
 }
 

@@ -10,6 +10,7 @@ use prost::Message as _;
 use proto::WorkerFrame;
 use proto::worker_frame::{Heartbeat, Kind};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::Stream;
 
 /// Frames of one batch: enough that a burst costs one message, few enough that encoding one does not
@@ -21,7 +22,10 @@ const BATCH_BYTES: usize = 1 << 20;
 
 /// Where handlers put their frames. Frames sent after the stream has ended go nowhere.
 #[derive(Clone, Debug)]
-pub(crate) struct FrameSender(mpsc::UnboundedSender<Outgoing>);
+pub(crate) struct FrameSender {
+    sender: mpsc::UnboundedSender<Outgoing>,
+    last_left: Arc<Mutex<Instant>>,
+}
 
 #[expect(clippy::large_enum_variant, reason = "nearly all are frames, and a box for each would cost more")]
 #[derive(Debug)]
@@ -59,19 +63,24 @@ impl HeartbeatSlot {
 
 impl FrameSender {
     pub(crate) fn send(&self, kind: Kind) {
-        let _ = self.0.send(Outgoing::Frame(WorkerFrame { kind: Some(kind) }));
+        let _ = self.sender.send(Outgoing::Frame(WorkerFrame { kind: Some(kind) }));
     }
 
     /// Sends a heartbeat, unless an older one of the same task still waits: then it takes its place.
     pub(crate) fn send_heartbeat(&self, slot: &Arc<HeartbeatSlot>, checkpoint: Option<proto::Value>) {
         if slot.put(checkpoint) {
-            let _ = self.0.send(Outgoing::Heartbeat(slot.clone()));
+            let _ = self.sender.send(Outgoing::Heartbeat(slot.clone()));
         }
+    }
+
+    /// When a batch was last handed to the connection; at first, when the stream began.
+    pub(crate) fn last_left(&self) -> Instant {
+        *self.last_left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the stream after what was sent before.
     pub(crate) fn finish(&self) {
-        let _ = self.0.send(Outgoing::Finish);
+        let _ = self.sender.send(Outgoing::Finish);
     }
 }
 
@@ -82,13 +91,21 @@ pub(crate) struct Batches {
     received: Vec<Outgoing>,
     pending: VecDeque<WorkerFrame>,
     is_finished: bool,
+    last_left: Arc<Mutex<Instant>>,
 }
 
 /// A sender, and the stream that it feeds.
 pub(crate) fn frame_channel() -> (FrameSender, Batches) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let batches = Batches { receiver, received: Vec::new(), pending: VecDeque::new(), is_finished: false };
-    (FrameSender(sender), batches)
+    let last_left = Arc::new(Mutex::new(Instant::now()));
+    let batches = Batches {
+        receiver,
+        received: Vec::new(),
+        pending: VecDeque::new(),
+        is_finished: false,
+        last_left: last_left.clone(),
+    };
+    (FrameSender { sender, last_left }, batches)
 }
 
 impl Batches {
@@ -128,7 +145,10 @@ impl Stream for Batches {
             }
         }
         match (this.pending.is_empty(), this.is_finished) {
-            (false, _) => Poll::Ready(Some(this.take_batch())),
+            (false, _) => {
+                *this.last_left.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                Poll::Ready(Some(this.take_batch()))
+            }
             (true, true) => Poll::Ready(None),
             (true, false) => Poll::Pending,
         }

@@ -7,9 +7,12 @@ mod session;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dexzd_connection::{AddressError, Backoff, Io, Link, Target, TargetError, TlsOptions};
 use dexzd_proto as proto;
 use proto::flow_service_client::FlowServiceClient;
 use proto::worker_frame::Kind;
@@ -18,12 +21,12 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-use crate::address::{AddressError, ProtocolError, Server, agree_on_protocol, root_cause};
-use crate::backoff::Backoff;
+use crate::address::{ProtocolError, agree_on_protocol, describe, root_cause};
 use crate::flow::{DefinitionError, Flow, FlowDefinition};
 use session::{Session, SessionEnd};
 
 pub(crate) use frames::{FrameSender, HeartbeatSlot};
+pub use session::SILENCE_LIMIT;
 
 /// Running handlers may take so long to finish when a Worker stops (FD-6).
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -35,6 +38,11 @@ const STREAM_WORKED: Duration = Duration::from_secs(1);
 const COMPLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Runs the Steps of its Flow types until it is told to stop. One object, one run.
+///
+/// A Worker whose server is gone, or does not serve any more, asks the next address at least once a second (D-21) until
+/// a process takes its stream; one that is silent is given up after 9 s, or [`SILENCE_LIMIT`] where only the stream is
+/// silent. Attempts of a stream that has ended are failed by the server; what their handlers still return goes nowhere
+/// (FD-9).
 ///
 /// ```no_run
 /// use dexzd_sdk::prelude::*;
@@ -64,7 +72,8 @@ const COMPLAIN_INTERVAL: Duration = Duration::from_secs(10);
 /// ```
 #[derive(Debug)]
 pub struct Worker {
-    server: Server,
+    link: Link,
+    address: String,
     registry: Arc<Registry>,
     identity: String,
     slots: u32,
@@ -75,7 +84,7 @@ pub struct Worker {
 /// Makes a [`Worker`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct WorkerBuilder {
-    address: String,
+    target: Target,
     flows: Vec<Result<FlowDefinition, DefinitionError>>,
     slots: Option<u32>,
     drain_timeout: Duration,
@@ -87,7 +96,10 @@ pub struct WorkerBuilder {
 pub enum WorkerError {
     /// The address cannot be read.
     #[error(transparent)]
-    Address(#[from] AddressError),
+    Address(AddressError),
+    /// A token or a file of TLS cannot be used.
+    #[error(transparent)]
+    Target(TargetError),
     /// A Flow's definition contradicts itself.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
@@ -110,6 +122,18 @@ pub enum WorkerError {
         /// What the server said.
         message: String,
     },
+}
+
+impl From<TargetError> for WorkerError {
+    fn from(error: TargetError) -> Self {
+        match error {
+            TargetError::Address(error) => Self::Address(error),
+            error @ (TargetError::Token(_)
+            | TargetError::Material(_)
+            | TargetError::ServerName(_)
+            | TargetError::PlainAddress(_)) => Self::Target(error),
+        }
+    }
 }
 
 /// The Flow types of a Worker.
@@ -150,12 +174,41 @@ impl WorkerBuilder {
         self
     }
 
+    /// Sends this bearer token with every call.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.target = self.target.token(token);
+        self
+    }
+
+    /// Sends the first token in this file whenever a stream is opened. The file is looked at for change at most once a
+    /// second; while it is empty or cannot be read, the Worker says so and tries again.
+    pub fn credential_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.target = self.target.credential_file(path);
+        self
+    }
+
+    /// Speaks TLS. An address that begins with `https://` does that with the default options.
+    pub fn tls(mut self, options: TlsOptions) -> Self {
+        self.target = self.target.tls(options);
+        self
+    }
+
+    /// Connects by other means than TCP: `connect` gets host and port. For tests, whose network may be simulated.
+    pub fn connect_with<F, T>(mut self, connect: impl Fn(String, u16) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = io::Result<T>> + Send + 'static,
+        T: Io,
+    {
+        self.target = self.target.connect_with(connect);
+        self
+    }
+
     /// Checks everything that can be checked without a server.
     ///
     /// # Errors
-    /// A bad address, a definition that contradicts itself, no Flow type, or a bad number of tasks.
+    /// A bad address, token or file of TLS, a definition that contradicts itself, no Flow type, or a bad number of tasks.
     pub fn build(self) -> Result<Worker, WorkerError> {
-        let server = Server::parse(&self.address)?;
+        let link = self.target.link()?;
         let mut flows = HashMap::new();
         for flow in self.flows {
             let flow = flow?;
@@ -173,7 +226,8 @@ impl WorkerBuilder {
         }
         let process = self.identity.unwrap_or_else(process_identity);
         Ok(Worker {
-            server,
+            address: link.address(),
+            link,
             registry: Arc::new(Registry { flows }),
             identity: format!("{process}-{}", random_base32(8)),
             slots,
@@ -184,10 +238,10 @@ impl WorkerBuilder {
 }
 
 impl Worker {
-    /// Begins a Worker for the server at `host:port`.
+    /// Begins a Worker for the server at `host:port`, or at one of several addresses separated by commas.
     pub fn builder(address: impl Into<String>) -> WorkerBuilder {
         WorkerBuilder {
-            address: address.into(),
+            target: Target::new(address),
             flows: Vec::new(),
             slots: None,
             drain_timeout: DRAIN_TIMEOUT,
@@ -227,7 +281,7 @@ impl Worker {
             };
             match opened {
                 Ok((mut session, inbound)) => {
-                    tracing::info!(worker = %self.identity, address = %self.server.address, "connected");
+                    tracing::info!(worker = %self.identity, address = %self.address, "connected");
                     complaint.over();
                     let opened_at = Instant::now();
                     match session.serve(inbound, shutdown.as_mut(), self.drain_timeout).await {
@@ -236,7 +290,7 @@ impl Worker {
                             return Err(self.refused(Code::InvalidArgument, message));
                         }
                         SessionEnd::Lost(why) => {
-                            tracing::warn!(address = %self.server.address, why, "the Worker stream ended");
+                            tracing::warn!(address = %self.address, why, "the Worker stream ended");
                         }
                     }
                     let is_stopping = session.is_stopping();
@@ -250,7 +304,7 @@ impl Worker {
                     }
                 }
                 Err(OpenError::Fatal(error)) => return Err(error),
-                Err(OpenError::Transient(why)) => complaint.about(&self.server.address, &why),
+                Err(OpenError::Transient(why)) => complaint.about(&self.address, &why),
             }
             tokio::select! {
                 () = shutdown.as_mut() => return Ok(()),
@@ -262,21 +316,22 @@ impl Worker {
     /// Connects, agrees on a protocol version and says hello. A new connection each time: the old one may
     /// lead to a process that does not serve any more.
     async fn open(&self) -> Result<(Session, tonic::Streaming<proto::ServerBatch>), OpenError> {
-        let channel =
-            self.server.connect().await.map_err(|error| OpenError::Transient(root_cause(&error)))?;
+        let link =
+            self.link.fresh().await.map_err(|error| {
+                OpenError::Transient(Trouble { is_refused: false, why: root_cause(&error) })
+            })?;
         let mut request = tonic::Request::new(proto::GetServerInfoRequest {});
         request.set_timeout(SERVER_INFO_TIMEOUT);
-        let info = FlowServiceClient::new(channel.clone())
+        let info = FlowServiceClient::new(link.clone())
             .get_server_info(request)
             .await
             .map_err(|status| self.open_error(&status))?;
-        let protocol_version =
-            agree_on_protocol(&self.server.address, info.get_ref(), self.protocol_versions)
-                .map_err(|error| OpenError::Fatal(error.into()))?;
+        let protocol_version = agree_on_protocol(&self.address, info.get_ref(), self.protocol_versions)
+            .map_err(|error| OpenError::Fatal(error.into()))?;
 
         let (frames, batches) = frames::frame_channel();
         frames.send(Kind::Hello(self.hello(protocol_version)));
-        let inbound = WorkerTaskServiceClient::new(channel)
+        let inbound = WorkerTaskServiceClient::new(link)
             .max_decoding_message_size(proto::MESSAGE_BYTES)
             .max_encoding_message_size(proto::MESSAGE_BYTES)
             .poll_worker_task(batches)
@@ -298,17 +353,26 @@ impl Worker {
         if matches!(code, Code::InvalidArgument | Code::Unimplemented) {
             return OpenError::Fatal(self.refused(code, message));
         }
-        OpenError::Transient(format!("{code:?}: {message}"))
+        // A credential can be replaced while the Worker runs, here or there.
+        let is_refused = matches!(code, Code::Unauthenticated | Code::PermissionDenied);
+        OpenError::Transient(Trouble { is_refused, why: describe(status) })
     }
 
     fn refused(&self, code: Code, message: String) -> WorkerError {
-        WorkerError::Refused { address: self.server.address.to_string(), code, message }
+        WorkerError::Refused { address: self.address.clone(), code, message }
     }
 }
 
 enum OpenError {
     Fatal(WorkerError),
-    Transient(String),
+    Transient(Trouble),
+}
+
+/// Why there is no stream at the moment.
+struct Trouble {
+    /// The credential is the reason.
+    is_refused: bool,
+    why: String,
 }
 
 /// Handlers whose stream is gone. They end with the Worker at the latest.
@@ -337,16 +401,24 @@ struct Complaint {
 }
 
 impl Complaint {
-    fn about(&mut self, address: &str, why: &str) {
+    fn about(&mut self, address: &str, trouble: &Trouble) {
         if self.last.is_some_and(|last| last.elapsed() < COMPLAIN_INTERVAL) {
             return;
         }
         self.last = Some(Instant::now());
-        tracing::warn!(
-            "cannot connect to the server at {address}: {why}. Is it running? `dexcli dev` starts one; \
-             {} names another address. Trying again.",
-            crate::address::ADDRESS_VARIABLE
-        );
+        let why = &trouble.why;
+        if trouble.is_refused {
+            tracing::warn!(
+                "the server at {address} does not take this Worker's credential: {why}. `credential_file` names a file \
+                 with one. Trying again."
+            );
+        } else {
+            tracing::warn!(
+                "cannot connect to the server at {address}: {why}. Is it running? `dexcli dev` starts one; {} names \
+                 another address. Trying again.",
+                dexzd_connection::ADDRESS_VARIABLE
+            );
+        }
     }
 
     fn over(&mut self) {
@@ -376,7 +448,7 @@ fn random_base32(count: usize) -> String {
 
 impl fmt::Debug for WorkerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkerBuilder").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("WorkerBuilder").field("target", &self.target).finish_non_exhaustive()
     }
 }
 

@@ -23,6 +23,11 @@ const DRAIN_GRACE: Duration = Duration::from_secs(5);
 /// The server ends a stream that the Worker has finished within so long, or the Worker does.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// A server that has sent nothing for so long, and was sent nothing either, does not do its work any more: it would
+/// have sent three pings (D-21). The connection's own pings find a process that is frozen or gone, sooner; this finds
+/// one that only answers those (lesson F4).
+pub const SILENCE_LIMIT: Duration = Duration::from_secs(15);
+
 /// How a stream ended.
 #[derive(Debug)]
 pub(crate) enum SessionEnd {
@@ -42,6 +47,8 @@ pub(crate) struct Session {
     stage: Stage,
     /// Whether the server has sent anything.
     is_accepted: bool,
+    /// When it last did.
+    last_heard: Instant,
 }
 
 /// A task whose result has not been settled.
@@ -58,7 +65,14 @@ enum Stage {
 
 impl Session {
     pub(crate) fn new(registry: Arc<Registry>, frames: FrameSender) -> Self {
-        Self { registry, frames, running: HashMap::new(), stage: Stage::Taking, is_accepted: false }
+        Self {
+            registry,
+            frames,
+            running: HashMap::new(),
+            stage: Stage::Taking,
+            is_accepted: false,
+            last_heard: Instant::now(),
+        }
     }
 
     /// Serves the stream. `shutdown` is not polled again once it has ended.
@@ -68,6 +82,8 @@ impl Session {
         mut shutdown: Pin<&mut impl Future<Output = ()>>,
         drain_timeout: Duration,
     ) -> SessionEnd {
+        // Set again only when it is due: a busy stream costs no timers.
+        let mut silence = std::pin::pin!(tokio::time::sleep_until(self.silent_at()));
         loop {
             let until = match self.stage {
                 Stage::Taking => None,
@@ -79,9 +95,17 @@ impl Session {
             };
             tokio::select! {
                 batch = inbound.message() => {
+                    self.last_heard = Instant::now();
                     if let Err(end) = self.on_message(batch) {
                         return end;
                     }
+                }
+                () = silence.as_mut() => {
+                    let at = self.silent_at();
+                    if Instant::now() >= at {
+                        return SessionEnd::Lost(format!("the server was silent for {SILENCE_LIMIT:?}"));
+                    }
+                    silence.as_mut().reset(at);
                 }
                 () = shutdown.as_mut(), if until.is_none() => {
                     tracing::info!(running = self.running.len(), "the Worker stops: no new task");
@@ -104,6 +128,12 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// When the silence is too long. The server pings a Worker that it does not hear, so that its silence counts from
+    /// this side's last frame on.
+    fn silent_at(&self) -> Instant {
+        self.last_heard.max(self.frames.last_left()) + SILENCE_LIMIT
     }
 
     /// Whether the Worker has been asked to stop.

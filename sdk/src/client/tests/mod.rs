@@ -1,5 +1,8 @@
 //! The client against a fake server, in virtual time.
 
+mod credentials;
+mod failover;
+
 use std::time::Duration;
 
 use dexzd_proto as proto;
@@ -49,7 +52,7 @@ fn started(run_id: &str) -> Result<proto::StartFlowResponse, Status> {
 }
 
 fn client(server: &FakeServer) -> Client {
-    Client::of(server.address.clone())
+    Client::of(server.link.clone())
 }
 
 #[tokio::test(start_paused = true)]

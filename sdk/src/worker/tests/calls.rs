@@ -486,7 +486,7 @@ impl TimeoutHandler for Overdue {
 #[tokio::test(start_paused = true)]
 async fn a_timeout_handler_runs_and_decides_like_a_step() {
     let mut server = FakeServer::start();
-    let (_stop, _worker) = run(worker_at(server.address.clone(), Timed));
+    let (_stop, _worker) = run(worker_at(server.link.clone(), Timed));
     let mut stream = server.stream().await;
     let Kind::Hello(hello) = stream.next().await else {
         panic!("expected a hello");

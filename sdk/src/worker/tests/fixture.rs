@@ -4,10 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use dexzd_connection::Link;
 use dexzd_proto as proto;
 use tokio::task::JoinHandle;
 
-use crate::address::Server;
 use crate::prelude::*;
 use crate::testing::FakeServer;
 use crate::worker::Registry;
@@ -118,13 +118,14 @@ pub(crate) fn pausing(
 
 /// A Worker of this Flow, for this server.
 pub(crate) fn worker(server: &FakeServer, flow: Test) -> Worker {
-    worker_at(server.address.clone(), flow)
+    worker_at(server.link.clone(), flow)
 }
 
-pub(crate) fn worker_at<F: Flow>(server: Server, flow: F) -> Worker {
+pub(crate) fn worker_at<F: Flow>(link: Link, flow: F) -> Worker {
     let definition = flow.define().finish().expect("the test's definition is sound");
     Worker {
-        server,
+        address: link.address(),
+        link,
         registry: Arc::new(Registry { flows: [("Test", Arc::new(definition))].into() }),
         identity: "test".to_owned(),
         slots: 10,

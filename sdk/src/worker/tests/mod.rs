@@ -3,5 +3,6 @@
 mod calls;
 mod definition;
 mod drain;
+mod failover;
 mod fixture;
 mod streams;

@@ -94,7 +94,7 @@ async fn fd_009_a_lost_stream_cancels_its_handlers_and_their_results_go_nowhere(
         Box::pin(async move {
             let reason = ctx.cancelled().await;
             // The handler goes on for as long as it likes.
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::sleep(Duration::from_secs(10)).await;
             let _ = told.send(reason);
             Ok(Decision::dead_end())
         })
