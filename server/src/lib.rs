@@ -12,6 +12,7 @@ pub mod fuzzed;
 pub mod life;
 
 mod announce;
+mod auth;
 mod connections;
 mod convert;
 mod grpc;
@@ -20,3 +21,5 @@ mod page;
 mod refusal;
 mod shell;
 mod telemetry;
+#[allow(dead_code, reason = "the accept loop takes it")]
+mod tls;

@@ -22,6 +22,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 
 use crate::announce::{Addresses, Announcer};
+use crate::auth;
 use crate::cli::{CommandLine, NodeArguments};
 use crate::config::{Config, ListenAddress, Profile};
 use crate::connections::{self, Closing};
@@ -31,6 +32,7 @@ use crate::page::page_of;
 use crate::refusal::Refusal;
 use crate::shell::Shell;
 use crate::telemetry::{self, Metrics, Telemetry};
+use crate::tls;
 
 /// After the node has ended, the last answers get so long to reach their clients.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
@@ -139,6 +141,8 @@ async fn live(config: Config, log: Log) -> Result<End, Refusal> {
     let api = listen("api.listen", &config.api_listen).await?;
     let metrics_page = listen_for_metrics(&config).await?;
     let addresses = Addresses { api: local_address(&api)?, metrics: local_address(&metrics_page)? };
+    let authenticator = auth::start(config.authentication.as_ref())?;
+    let tls = tls::start(config.tls.as_ref())?;
 
     let metrics = Arc::new(Metrics::new(log));
     tokio::spawn(telemetry::serve(metrics_page, Arc::clone(&metrics)));
@@ -154,10 +158,11 @@ async fn live(config: Config, log: Log) -> Result<End, Refusal> {
     metrics.set_standby_source(Box::new(move || gauges.standby_gauges()));
     let shell = Arc::new(Shell::new(node.clone(), config.node_id.as_str().to_owned()));
     let closing = Closing::new();
+    let routes = grpc::routes(&shell, &calls, &hints.probes).expect("the descriptors are compiled in");
     let server = connections::Server {
-        routes: grpc::routes(&shell, &calls, &hints.probes).expect("the descriptors are compiled in"),
+        routes: auth::guard(routes, authenticator),
         backend: shell,
-        secure: connections::Plain,
+        secure: tls,
         closing: closing.clone(),
         metrics: connections,
         seed: dexzd_io_tokio::entropy(),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use dexzd_connection::material::MaterialError;
+use dexzd_connection::token::TokenFileError;
 use dexzd_io_tokio::LockError;
 use dexzd_io_tokio::UncleanError;
 use dexzd_io_tokio::local::LocalStoreError;
@@ -19,9 +21,11 @@ const EXIT_FAILURE: u8 = 1;
 
 /// Every code of a refusal; each has a page.
 #[cfg(test)]
-const CODES: [&str; 14] = [
+const CODES: [&str; 16] = [
     "usage",
     "config_refused",
+    "token_file_unusable",
+    "tls_files_unusable",
     "address_unavailable",
     "io_failed",
     "data_dir_in_use",
@@ -67,6 +71,18 @@ impl Refusal {
             exit: EXIT_FAILURE,
             message: format!("{key}: cannot listen on {address}: {error}"),
         }
+    }
+}
+
+impl Refusal {
+    /// A file of tokens that opens nothing, by the key that names it.
+    pub(crate) fn token_file((key, error): (&str, TokenFileError)) -> Self {
+        Self { code: "token_file_unusable", exit: EXIT_USAGE, message: format!("{key}: {error}") }
+    }
+
+    /// A file of TLS material that does not fit, by the key that names it.
+    pub(crate) fn tls_file((key, error): (&str, MaterialError)) -> Self {
+        Self { code: "tls_files_unusable", exit: EXIT_USAGE, message: format!("{key}: {error}") }
     }
 }
 

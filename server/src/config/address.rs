@@ -56,6 +56,13 @@ impl ListenAddress {
         if self.host.is_empty() { "0.0.0.0" } else { &self.host }
     }
 
+    /// Whether only this machine reaches it.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        self.host == "localhost"
+            || self.host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+
     /// The same host with a port of the operating system's choice.
     #[must_use]
     pub fn with_any_port(&self) -> Self {

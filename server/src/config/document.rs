@@ -150,6 +150,12 @@ impl Section {
         Self::of(format!("{}{name}.", self.prefix), node)
     }
 
+    /// None where the key is missing. An empty section is one that is there.
+    pub(super) fn section_if_there(&mut self, name: &'static str) -> Result<Option<Self>, ConfigError> {
+        let node = self.take(name);
+        node.map(|node| Self::of(format!("{}{name}.", self.prefix), node)).transpose()
+    }
+
     pub(super) fn text(&mut self, name: &'static str) -> Result<Option<String>, ConfigError> {
         match self.take(name) {
             None => Ok(None),
@@ -217,6 +223,11 @@ impl Section {
     }
 
     fn refuse(&self, name: &str, node: &Node, rule: &str) -> ConfigError {
-        ConfigError::refused(format!("{}{name}", self.prefix), node.to_string(), rule)
+        self.refused(name, node.to_string(), rule)
+    }
+
+    /// A refusal of one key of this section.
+    pub(super) fn refused(&self, name: &str, value: String, rule: &str) -> ConfigError {
+        ConfigError::refused(format!("{}{name}", self.prefix), value, rule)
     }
 }

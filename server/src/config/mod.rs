@@ -6,6 +6,7 @@ mod address;
 mod document;
 pub mod duration;
 mod error;
+mod security;
 mod standby;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ pub use dexzd_io_tokio::DurabilityMode;
 
 pub use address::ListenAddress;
 pub use error::ConfigError;
+pub use security::{Authentication, Tls};
 pub use standby::{HotStandby, Standby};
 
 use document::{Node, Section};
@@ -107,6 +109,10 @@ pub struct Config {
     pub durability: DurabilityMode,
     /// `--data-dir`.
     pub data_dir: PathBuf,
+    /// `authentication.*`; off by default.
+    pub authentication: Option<Authentication>,
+    /// `tls.*`; off by default.
+    pub tls: Option<Tls>,
 }
 
 /// What the command line says; it wins over the file.
@@ -180,6 +186,9 @@ impl Config {
         let metrics_listen = checked(&mut metrics, "listen", "metrics.listen", ListenAddress::parse)?;
         metrics.finish()?;
 
+        let authentication = Authentication::parse(&mut top)?;
+        let tls = Tls::parse(&mut top)?;
+
         top.finish()?;
 
         let api_listen = overrides.api_listen.or(api_listen).unwrap_or_else(|| default_api_listen(profile));
@@ -195,6 +204,8 @@ impl Config {
             durability: overrides.durability.or(durability).unwrap_or_default(),
             data_dir: overrides.data_dir.unwrap_or_else(|| default_data_dir(profile, api_listen.port())),
             api_listen,
+            authentication,
+            tls,
         })
     }
 
@@ -202,6 +213,7 @@ impl Config {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings: Vec<String> = lease_advice(self.lease_duration).into_iter().collect();
+        warnings.extend(self.exposure());
         if self.durability == DurabilityMode::Relaxed {
             warnings.push(
                 "durability mode relaxed: after any abrupt end this data directory must be deleted"
@@ -209,6 +221,32 @@ impl Config {
             );
         }
         warnings
+    }
+}
+
+impl Config {
+    /// HA-111: what others than this machine's own users can do, and what to do about it.
+    fn exposure(&self) -> Option<String> {
+        if self.api_listen.is_loopback() {
+            return None;
+        }
+        let address = &self.api_listen;
+        match (&self.authentication, &self.tls) {
+            (None, Some(Tls { client_ca_file: Some(_), .. })) => Some(format!(
+                "authentication is off: everybody with a client certificate who reaches api.listen ({address}) can step \
+                 this node down again and again; `authentication` keeps that for admin tokens (HA-111)"
+            )),
+            (None, _) => Some(format!(
+                "authentication is off, and api.listen ({address}) is not a loopback address: everybody who reaches it \
+                 can read and change every Flow, and step this node down again and again; set `authentication`, or \
+                 restrict who reaches the address (HA-111)"
+            )),
+            (Some(_), None) => Some(format!(
+                "tls is off, and api.listen ({address}) is not a loopback address: tokens travel readable for everybody \
+                 in between; set `tls`, or let something in front of this process speak TLS"
+            )),
+            (Some(_), Some(_)) => None,
+        }
     }
 }
 

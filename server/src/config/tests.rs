@@ -216,7 +216,7 @@ fn ha_050_unknown_keys_and_sections_are_refused() {
     assert_eq!(
         refusal(Profile::Dev, "stanby: {mode: hot}"),
         "stanby: unknown section (value a section); this release knows at the top: nodeId, api, lease, standby, \
-         lifecycle, dev, metrics"
+         lifecycle, dev, metrics, authentication, tls"
     );
     assert_eq!(
         refusal(Profile::Dev, "lease: {durration: 10s}"),
@@ -225,7 +225,7 @@ fn ha_050_unknown_keys_and_sections_are_refused() {
     assert_eq!(
         refusal(Profile::Dev, "lease.duration: 10s"),
         "lease.duration: unknown key (value `10s`); this release knows at the top: nodeId, api, lease, standby, \
-         lifecycle, dev, metrics; sections are written nested, as in `lease:` and below it `  duration: 10s`"
+         lifecycle, dev, metrics, authentication, tls; sections are written nested, as in `lease:` and below it `  duration: 10s`"
     );
 }
 
@@ -277,4 +277,83 @@ fn listen_addresses() {
     for text in ["", ":", "a", "a:", "a:65536", "a:-1", "a:+1", "::1:80", "[::1]", "[x]:1", "a b:1"] {
         assert!(ListenAddress::parse(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn authentication_and_tls_are_off_unless_their_sections_are_there_and_whole() {
+    let config = parse(Profile::Dev, "").expect("legal");
+    assert_eq!((config.authentication, config.tls), (None, None));
+    let yaml = "authentication: {clientTokenFile: /c, adminTokenFile: /a}\ntls: {certificateFile: c.pem, keyFile: k.pem}";
+    let config = parse(Profile::Dev, yaml).expect("legal");
+    assert_eq!(
+        config.authentication,
+        Some(Authentication { client_token_file: "/c".into(), admin_token_file: Some("/a".into()) })
+    );
+    assert_eq!(
+        config.tls,
+        Some(Tls { certificate_file: "c.pem".into(), key_file: "k.pem".into(), client_ca_file: None })
+    );
+    let no_tokens = "authentication.clientTokenFile: nothing is refused: with this section every client and Worker needs a \
+                     token, and this file lists those that are valid; leave the whole section out to switch authentication \
+                     off";
+    let no_pair = |key: &str| {
+        format!(
+            "{key}: nothing is refused: TLS needs a certificate and its key, each a PEM file; leave the whole section out \
+             to switch TLS off"
+        )
+    };
+    for (yaml, message) in [
+        ("authentication:", no_tokens.to_owned()),
+        ("authentication: {}", no_tokens.to_owned()),
+        ("authentication: {adminTokenFile: /a}", no_tokens.to_owned()),
+        (
+            "authentication: {clientTokenFile: ''}",
+            "authentication.clientTokenFile: `` is refused: it must be the path of a file".to_owned(),
+        ),
+        (
+            "authentication: {clientTokenFile: [a]}",
+            "authentication.clientTokenFile: a list is refused: it must be one text".to_owned(),
+        ),
+        (
+            "authentication: {clientTokensFile: a}",
+            "authentication.clientTokensFile: unknown key (value `a`); this release knows in `authentication`: \
+             clientTokenFile, adminTokenFile"
+                .to_owned(),
+        ),
+        ("tls: {certificateFile: c}", no_pair("tls.keyFile")),
+        ("tls: {clientCaFile: c}", no_pair("tls.certificateFile")),
+    ] {
+        assert_eq!(refusal(Profile::Dev, yaml), message, "{yaml}");
+    }
+}
+
+#[test]
+fn ha_111_whoever_can_be_reached_without_authentication_is_told_so() {
+    let warnings = |yaml: &str| parse(Profile::Local, yaml).expect("legal").warnings();
+    let open = "authentication is off, and api.listen (0.0.0.0:8801) is not a loopback address: everybody who reaches it can \
+                read and change every Flow, and step this node down again and again; set `authentication`, or restrict who \
+                reaches the address (HA-111)";
+    assert_eq!(warnings(""), [open]);
+    assert_eq!(warnings("tls: {certificateFile: c, keyFile: k}"), [open]);
+    for loopback in ["127.0.0.1:1", "localhost:1", "'[::1]:1'", "127.9.9.9:1"] {
+        assert_eq!(warnings(&format!("api: {{listen: {loopback}}}")), Vec::<String>::new());
+    }
+    assert_eq!(
+        warnings("tls: {certificateFile: c, keyFile: k, clientCaFile: a}"),
+        [
+            "authentication is off: everybody with a client certificate who reaches api.listen (0.0.0.0:8801) can step this node \
+          down again and again; `authentication` keeps that for admin tokens (HA-111)"
+        ]
+    );
+    assert_eq!(
+        warnings("authentication: {clientTokenFile: c}"),
+        [
+            "tls is off, and api.listen (0.0.0.0:8801) is not a loopback address: tokens travel readable for everybody in \
+          between; set `tls`, or let something in front of this process speak TLS"
+        ]
+    );
+    assert_eq!(
+        warnings("authentication: {clientTokenFile: c}\ntls: {certificateFile: c, keyFile: k}"),
+        Vec::<String>::new()
+    );
 }

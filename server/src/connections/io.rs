@@ -48,8 +48,10 @@ pub(crate) trait Secure<IO>: Send + Sync + 'static {
 }
 
 /// Nothing is secret.
+#[cfg(test)]
 pub(crate) struct Plain;
 
+#[cfg(test)]
 impl<IO: AsyncRead + AsyncWrite + Send + Unpin + 'static> Secure<IO> for Plain {
     type Secured = IO;
 

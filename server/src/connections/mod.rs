@@ -25,7 +25,9 @@ use tokio::sync::watch;
 #[cfg(test)]
 pub(crate) use accept::CONNECTIONS;
 pub(crate) use accept::{Server, serve};
-pub(crate) use io::{Listener, Plain, Secure};
+#[cfg(test)]
+pub(crate) use io::Plain;
+pub(crate) use io::{Listener, Secure};
 
 /// What every request knows about the connection that it came on: an extension of the request.
 #[derive(Clone)]
@@ -33,7 +35,6 @@ pub(crate) struct ConnectionInfo {
     /// The role period in which it was opened (D-16).
     pub(crate) opened_in: Period,
     /// Who is at the other end, as far as the operating system knows.
-    #[expect(dead_code, reason = "for the lines that authentication writes")]
     pub(crate) peer: SocketAddr,
     step_downs: watch::Sender<usize>,
 }

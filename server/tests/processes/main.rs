@@ -15,5 +15,6 @@ mod flows;
 mod harness;
 mod input;
 mod kill;
+mod security;
 mod start;
 mod step_down;
