@@ -3,6 +3,7 @@
 mod admin;
 mod dev;
 mod flow;
+mod security;
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ pub(crate) use self::flow::{
     RunArguments, SearchArguments, SkipArguments, StartArguments, StepDurability, StopArguments, StopType,
     TimeoutPolicy, WatchArguments,
 };
+pub(crate) use self::security::SecurityArguments;
 use crate::duration::parse_duration;
 
 /// Where `dexcli` looks for a server unless told otherwise.
@@ -27,7 +29,7 @@ pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, Parser)]
 #[command(name = "dexcli", version, max_term_width = 100, subcommand_required = true)]
 pub(crate) struct Arguments {
-    /// The server's address: host:port
+    /// The server's address: host:port; several, separated by commas, are tried in turn
     #[arg(
         long,
         global = true,
@@ -47,6 +49,9 @@ pub(crate) struct Arguments {
     /// 2m for admin step-down, and no limit for commands that wait by nature (watch, start --wait, dev)
     #[arg(long, global = true, help_heading = "Options of every command", value_name = "DURATION", value_parser = parse_timeout)]
     pub(crate) timeout: Option<Duration>,
+
+    #[command(flatten)]
+    pub(crate) security: SecurityArguments,
 
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -3,19 +3,14 @@
 use std::future::Future;
 use std::time::Duration;
 
+use dexzd_connection::{Backoff, CredentialError, DialError, Link, Target, TargetError, TlsOptions};
 use dexzd_proto::admin_service_client::AdminServiceClient;
 use dexzd_proto::flow_service_client::FlowServiceClient;
-use tonic::transport::{Channel, Endpoint};
-use tonic::{Response, Status};
+use tokio::time::Instant;
+use tonic::{Code, Response, Status};
 
-use crate::args::{Arguments, DEFAULT_TIMEOUT};
+use crate::args::{Arguments, DEFAULT_TIMEOUT, SecurityArguments};
 use crate::failure::{Failure, Kind};
-
-/// How long opening the connection may take: a server that is there answers in milliseconds.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A server that vanished without closing the connection is noticed after this long.
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Calls one server on behalf of one command.
 #[derive(Debug)]
@@ -24,26 +19,96 @@ pub(crate) struct Connection {
     pub(crate) operation: &'static str,
     /// The address, as given.
     pub(crate) server: String,
-    pub(crate) channel: Channel,
+    /// The way to whoever serves.
+    pub(crate) channel: Link,
+    /// Repetitions end here; None: never.
+    until: Option<Instant>,
 }
 
 impl Connection {
     /// Opens the connection, or says why that is not possible.
     pub(crate) async fn open(arguments: &Arguments, operation: &'static str) -> Result<Self, Failure> {
-        let server = arguments.server.clone();
-        let endpoint = endpoint(operation, &server)?;
-        let channel =
-            endpoint.connect().await.map_err(|error| unreachable_server(operation, &server, &error))?;
-        Ok(Self { operation, server, channel })
+        let connection = Self::prepare(arguments, operation)?;
+        match connection.channel.fresh().await {
+            Ok(channel) => Ok(Self { channel, ..connection }),
+            Err(error) => Err(connection.unreachable(&error)),
+        }
     }
 
-    pub(crate) fn flows(&self) -> FlowServiceClient<Channel> {
+    /// A connection for calls that may be repeated: it is opened with the first one. While nobody serves, calls are
+    /// repeated until `--timeout`, so that a command survives the failover to another process.
+    pub(crate) fn patient(arguments: &Arguments, operation: &'static str) -> Result<Self, Failure> {
+        Self::prepare(arguments, operation)
+    }
+
+    fn prepare(arguments: &Arguments, operation: &'static str) -> Result<Self, Failure> {
+        let server = arguments.server.clone();
+        let channel =
+            target(&server, &arguments.security).link().map_err(|error| refused(operation, error))?;
+        channel.check_credential().map_err(|error| unreadable(operation, &error))?;
+        let limit = arguments.timeout.unwrap_or(DEFAULT_TIMEOUT);
+        let until = (!limit.is_zero()).then(|| Instant::now() + limit);
+        Ok(Self { operation, server, channel, until })
+    }
+
+    /// A patient connection of a command that waits by nature: without `--timeout` it never gives up.
+    pub(crate) fn waiting(arguments: &Arguments, operation: &'static str) -> Result<Self, Failure> {
+        let connection = Self::prepare(arguments, operation)?;
+        let until = connection.until.filter(|_| arguments.timeout.is_some());
+        Ok(Self { until, ..connection })
+    }
+
+    /// One call that may be repeated: it changes nothing, or carries a request ID.
+    pub(crate) async fn call<Req: Clone, Res, Fut>(
+        &self,
+        request: Req,
+        send: impl Fn(FlowServiceClient<Link>, Req) -> Fut,
+    ) -> Result<Res, Failure>
+    where
+        Fut: Future<Output = Result<Response<Res>, Status>>,
+    {
+        let mut backoff = Backoff::default();
+        loop {
+            let credential = self.channel.credential_version();
+            let status = match send(self.flows(), request.clone()).await {
+                Ok(answer) => return Ok(answer.into_inner()),
+                Err(status) => status,
+            };
+            if status.code() == Code::Unauthenticated
+                && credential_error(&status).is_none()
+                && self.channel.credential_version_after_look() != credential
+            {
+                continue;
+            }
+            let delay = backoff.next_delay();
+            let is_over = self.until.is_some_and(|until| Instant::now() + delay >= until);
+            if is_over || !self.is_worth_repeating(&status) {
+                return Err(self.failure(&status));
+            }
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// Whether somebody may serve soon who does not now. Where only this machine was asked and nothing listens
+    /// there, nobody will: whoever forgot to start a server learns of it at once.
+    pub(crate) fn is_worth_repeating(&self, status: &Status) -> bool {
+        let Some(source) = std::error::Error::source(status) else {
+            return status.code() == Code::Unavailable;
+        };
+        if credential_error(status).is_some() {
+            return false;
+        }
+        let is_refused = DialError::find(source).is_some_and(DialError::is_refused);
+        !(is_refused && self.channel.is_only_this_machine())
+    }
+
+    pub(crate) fn flows(&self) -> FlowServiceClient<Link> {
         FlowServiceClient::new(self.channel.clone())
             .max_decoding_message_size(dexzd_proto::MESSAGE_BYTES)
             .max_encoding_message_size(dexzd_proto::MESSAGE_BYTES)
     }
 
-    pub(crate) fn admin(&self) -> AdminServiceClient<Channel> {
+    pub(crate) fn admin(&self) -> AdminServiceClient<Link> {
         AdminServiceClient::new(self.channel.clone())
     }
 
@@ -53,7 +118,70 @@ impl Connection {
     }
 
     pub(crate) fn failure(&self, status: &Status) -> Failure {
+        if let Some(error) = credential_error(status) {
+            return Failure::new(Kind::Io, self.operation, format!("--credential-file: {error}")).with_hint(
+                "The file holds one token, on a line of its own; this user must be able to read it.",
+            );
+        }
+        if let Some(source) = std::error::Error::source(status)
+            && DialError::find(source).is_some()
+        {
+            return self.unreachable(source);
+        }
         Failure::from_status(self.operation, &self.server, status)
+    }
+
+    fn unreachable(&self, error: &dyn std::error::Error) -> Failure {
+        let mut cause = error;
+        while let Some(next) = cause.source() {
+            cause = next;
+        }
+        Failure::new(Kind::Connection, self.operation, format!("no server answers at {}: {cause}", self.server))
+            .with_hint(
+                "`dexcli dev` starts a server on this machine; --server or DEX_FLOW_SERVICE_ADDRESS names another one.",
+            )
+    }
+}
+
+fn unreadable(operation: &'static str, error: &CredentialError) -> Failure {
+    Failure::new(Kind::Io, operation, format!("--credential-file: {error}"))
+        .with_hint("The file holds one token, on a line of its own; this user must be able to read it.")
+}
+
+fn credential_error(status: &Status) -> Option<&CredentialError> {
+    std::error::Error::source(status).and_then(|source| source.downcast_ref())
+}
+
+fn target(server: &str, security: &SecurityArguments) -> Target {
+    let mut target = Target::new(server);
+    if let Some(path) = &security.credential_file {
+        target = target.credential_file(path);
+    }
+    let mut options = TlsOptions::new();
+    if let Some(path) = &security.tls_ca_file {
+        options = options.ca_file(path);
+    }
+    if let (Some(certificate), Some(key)) = (&security.tls_cert_file, &security.tls_key_file) {
+        options = options.identity(certificate, key);
+    }
+    if let Some(name) = &security.tls_server_name {
+        options = options.server_name(name);
+    }
+    if security.tls || options != TlsOptions::new() {
+        target = target.tls(options);
+    }
+    target
+}
+
+fn refused(operation: &'static str, error: TargetError) -> Failure {
+    let failure = |message: String| Failure::new(Kind::Usage, operation, message);
+    match error {
+        TargetError::Address(error) => failure(format!("--server: {:?} is not host:port", error.address))
+            .with_hint("For example: --server 127.0.0.1:8801 or --server [::1]:8801"),
+        TargetError::Material(error) => Failure::new(Kind::Io, operation, format!("TLS: {error}")),
+        error @ (TargetError::Token(_) | TargetError::ServerName(_) | TargetError::PlainAddress(_)) => {
+            failure(error.to_string())
+        }
     }
 }
 
@@ -89,31 +217,4 @@ pub(crate) async fn bounded<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     within(arguments, operation, DEFAULT_TIMEOUT, work).await
-}
-
-fn endpoint(operation: &str, server: &str) -> Result<Endpoint, Failure> {
-    let has_port =
-        server.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
-    let endpoint = Endpoint::from_shared(format!("http://{server}"));
-    match endpoint {
-        Ok(endpoint) if has_port && !server.contains('/') => Ok(endpoint
-            .connect_timeout(CONNECT_TIMEOUT)
-            .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
-            .tcp_nodelay(true)),
-        Ok(_) | Err(_) => {
-            Err(Failure::new(Kind::Usage, operation, format!("--server: {server:?} is not host:port"))
-                .with_hint("For example: --server 127.0.0.1:8801 or --server [::1]:8801"))
-        }
-    }
-}
-
-fn unreachable_server(operation: &str, server: &str, error: &tonic::transport::Error) -> Failure {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    Failure::new(Kind::Connection, operation, format!("no server answers at {server}: {cause}")).with_hint(
-        "`dexcli dev` starts a server on this machine; --server or DEX_FLOW_SERVICE_ADDRESS names \
-             another one.",
-    )
 }

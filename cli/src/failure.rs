@@ -193,12 +193,28 @@ fn detail_json(detail: &ErrorDetail) -> Value {
     object
 }
 
+/// What to do about a refused credential.
+pub(crate) fn credential_hint(code: Code) -> Option<&'static str> {
+    if code == Code::Unauthenticated {
+        return Some(
+            "--credential-file (or DEX_CREDENTIAL_FILE) names a file with a token that the server knows.",
+        );
+    }
+    (code == Code::PermissionDenied).then_some(
+        "Admin commands need a token of the server's authentication.adminTokenFile, all others one of its \
+         clientTokenFile: --credential-file names the file with it.",
+    )
+}
+
 fn hint(server: &str, status: &Status, detail: Option<&ErrorDetail>) -> Option<String> {
     if status.code() == Code::Unavailable {
         return Some(format!(
             "The server at {server} does not serve at the moment: `dexcli health` says more. \
              Repeating the command with the same --request-id is safe."
         ));
+    }
+    if let Some(hint) = credential_hint(status.code()) {
+        return Some(hint.to_owned());
     }
     let detail = detail?;
     match detail.sub_status() {

@@ -375,3 +375,60 @@ fn lesson_e4_ha_128_a_retry_with_what_was_printed_changes_nothing() {
     assert_eq!(failed.get("outcome"), None, "now it is known: the switch has happened");
     assert_eq!(successor.asked(), [step_down("n1", 7)]);
 }
+
+#[test]
+fn ha_123_server_and_credential_file_select_target_and_token() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("admin-token");
+    std::fs::write(&path, "  admin-token-89abc\n").expect("writable");
+    let path = path.to_str().expect("a plain path");
+    let server = Server::start([
+        described(7),
+        described(7),
+        Reply::SteppedDown(Ok(answer(LeaseHolder::TakenOverByAnotherProcess))),
+    ]);
+    // Before the command, behind it, and by the variable.
+    result(&dexcli(&server, &["--credential-file", path, "admin", "describe"]));
+    result(&dexcli(&server, &["admin", "step-down", "--yes", "--credential-file", path]));
+    assert_eq!(server.credentials(), ["Bearer admin-token-89abc"; 3]);
+
+    let server =
+        Server::start([Reply::Described(Err(Status::unauthenticated("the credential is not valid here")))]);
+    let address = server.address();
+    let mut with_variable = command(&["--server", &*address, "admin", "describe"]);
+    let output =
+        with_variable.env("DEX_CREDENTIAL_FILE", path).output().expect("dexcli was built for this test");
+    let refused = error(&output, 1);
+    assert_eq!(refused["grpcCodeName"], "UNAUTHENTICATED");
+    assert_eq!(server.credentials(), ["Bearer admin-token-89abc"]);
+}
+
+#[test]
+fn a_credential_file_that_cannot_be_used_sends_nothing() {
+    let server = Server::start([]);
+    let unreadable = error(&dexcli(&server, &["--credential-file", "/nothing/here", "admin", "describe"]), 1);
+    assert_eq!(unreadable["kind"], "io");
+    assert_eq!(
+        unreadable["message"],
+        "--credential-file: the credential file cannot be used: /nothing/here: No such file or directory (os error \
+         2); nothing was sent"
+    );
+    assert_eq!(server.asked(), []);
+}
+
+#[test]
+fn tls_that_does_not_fit_is_said() {
+    let server = Server::start([]);
+    let file = error(&dexcli(&server, &["--tls-ca-file", "/nothing/here", "admin", "describe"]), 1);
+    assert_eq!(file["kind"], "io");
+    assert_eq!(
+        file["message"],
+        "TLS: /nothing/here: it cannot be read: No such file or directory (os error 2)"
+    );
+    let alone = error(&dexcli(&server, &["--tls-cert-file", "/nothing/here", "admin", "describe"]), 2);
+    assert_eq!(alone["kind"], "usage");
+    let plain = error(&dexcli(&server, &["--tls", "health"]), 1);
+    assert_eq!(plain["kind"], "connection");
+    assert!(plain["message"].as_str().expect("a text").contains("perhaps"), "{plain}");
+    assert_eq!(server.asked(), []);
+}

@@ -83,7 +83,7 @@ fn a_usage_error_is_one_json_object_and_exit_code_2() {
         &["flow", "stop", "order-1", "--yes"],
         &["timer", "skip", "order-1", "--step", "Pay-1"],
         &["--server", "nowhere", "health"],
-        &["--server", "http://127.0.0.1:1", "health"],
+        &["--server", "ftp://127.0.0.1:1", "health"],
     ] {
         let output = dexcli(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

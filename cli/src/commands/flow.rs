@@ -33,7 +33,7 @@ pub(super) async fn search(
 ) -> Result<(), Failure> {
     let operation = "flow search";
     let json = bounded(arguments, operation, async {
-        let connection = Connection::open(arguments, operation).await?;
+        let connection = Connection::patient(arguments, operation)?;
         let mut flows = Vec::new();
         let mut request = SearchFlowsRequest {
             query: search.query.clone(),
@@ -42,7 +42,9 @@ pub(super) async fn search(
         };
         let spinner = output.spinner("searching".to_owned());
         loop {
-            let page = connection.answer(connection.flows().search_flows(request.clone()).await)?;
+            let page = connection
+                .call(request.clone(), async |mut flows, request| flows.search_flows(request).await)
+                .await?;
             flows.extend(page.flows.iter().map(render::summary));
             request.page_token = page.next_page_token;
             if !search.all || request.page_token.is_empty() {
@@ -65,7 +67,7 @@ pub(super) async fn summary(
 ) -> Result<(), Failure> {
     let operation = "flow summary";
     let json = bounded(arguments, operation, async {
-        let connection = Connection::open(arguments, operation).await?;
+        let connection = Connection::patient(arguments, operation)?;
         describe(&connection, run).await
     })
     .await?;
@@ -75,14 +77,15 @@ pub(super) async fn summary(
 
 async fn describe(connection: &Connection, run: &RunArguments) -> Result<Value, Failure> {
     let request = DescribeFlowRequest { target: target(run) };
-    let answer = connection.answer(connection.flows().describe_flow(request).await)?;
+    let answer =
+        connection.call(request, async |mut flows, request| flows.describe_flow(request).await).await?;
     Ok(render::summary(&answer))
 }
 
 pub(super) async fn state(arguments: &Arguments, run: &RunArguments, output: &Output) -> Result<(), Failure> {
     let operation = "flow state";
     let json = bounded(arguments, operation, async {
-        let connection = Connection::open(arguments, operation).await?;
+        let connection = Connection::patient(arguments, operation)?;
         flow_state(&connection, run).await
     })
     .await?;
@@ -92,7 +95,8 @@ pub(super) async fn state(arguments: &Arguments, run: &RunArguments, output: &Ou
 
 async fn flow_state(connection: &Connection, run: &RunArguments) -> Result<Value, Failure> {
     let request = GetFlowStateRequest { target: target(run) };
-    let answer = connection.answer(connection.flows().get_flow_state(request).await)?;
+    let answer =
+        connection.call(request, async |mut flows, request| flows.get_flow_state(request).await).await?;
     Ok(render::state(&answer))
 }
 
@@ -104,7 +108,7 @@ pub(super) async fn history(
     let operation = "flow history";
     let first = history.page_token.unwrap_or(history.start_event_id);
     let json = bounded(arguments, operation, async {
-        let connection = Connection::open(arguments, operation).await?;
+        let connection = Connection::patient(arguments, operation)?;
         events(&connection, &history.run, first, history.page_size, history.all).await
     })
     .await?;
@@ -126,7 +130,9 @@ async fn events(
         page_size: if all { WHOLE_PAGE } else { page_size },
     };
     loop {
-        let page = connection.answer(connection.flows().get_flow_history(request.clone()).await)?;
+        let page = connection
+            .call(request.clone(), async |mut flows, request| flows.get_flow_history(request).await)
+            .await?;
         events.extend(page.events);
         match page.next_event {
             Some(next) if all => request.start_event = next,
@@ -148,7 +154,7 @@ pub(super) async fn inspect(
 ) -> Result<(), Failure> {
     let operation = "flow inspect";
     let json = bounded(arguments, operation, async {
-        let connection = Connection::open(arguments, operation).await?;
+        let connection = Connection::patient(arguments, operation)?;
         let summary = describe(&connection, &inspect.run).await?;
         // All three of one run, even if the Flow ID is started again meanwhile.
         let run = RunArguments {
@@ -188,8 +194,8 @@ pub(super) async fn stop(
     };
     let request_id = request.request_id.clone();
     bounded(arguments, operation, async {
-        let connection = Connection::open(arguments, operation).await?;
-        connection.answer(connection.flows().stop_flow(request).await)
+        let connection = Connection::patient(arguments, operation)?;
+        connection.call(request, async |mut flows, request| flows.stop_flow(request).await).await
     })
     .await?;
     let json = json!({
@@ -223,8 +229,8 @@ pub(super) async fn publish(
     };
     let request_id = request.request_id.clone();
     let answer = bounded(arguments, operation, async {
-        let connection = Connection::open(arguments, operation).await?;
-        connection.answer(connection.flows().publish_to_channel(request).await)
+        let connection = Connection::patient(arguments, operation)?;
+        connection.call(request, async |mut flows, request| flows.publish_to_channel(request).await).await
     })
     .await?;
     let json = json!({
@@ -249,8 +255,8 @@ pub(super) async fn skip_timer(
     };
     let request_id = request.request_id.clone();
     let answer = bounded(arguments, operation, async {
-        let connection = Connection::open(arguments, operation).await?;
-        connection.answer(connection.flows().skip_timer(request).await)
+        let connection = Connection::patient(arguments, operation)?;
+        connection.call(request, async |mut flows, request| flows.skip_timer(request).await).await
     })
     .await?;
     let json = json!({

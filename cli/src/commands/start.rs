@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dexzd_connection::Backoff;
 use dexzd_proto::{
     ActiveStepSearch, Durability, FlowConfig, FlowResult, FlowStatus, IdReusePolicy, MethodOptions, Movement,
     StartFlowRequest, StartFlowResponse, StepOptions, SubStatus, Target, TimeoutPolicy, WaitForFlowRequest,
@@ -31,8 +32,8 @@ pub(super) async fn start(
     let request = request(start)?;
     if !start.wait {
         let started = bounded(arguments, OPERATION, async {
-            let connection = Connection::open(arguments, OPERATION).await?;
-            connection.answer(connection.flows().start_flow(request.clone()).await)
+            let connection = Connection::patient(arguments, OPERATION)?;
+            connection.call(request.clone(), async |mut flows, request| flows.start_flow(request).await).await
         })
         .await?;
         let json = json!({
@@ -45,8 +46,10 @@ pub(super) async fn start(
         return Ok(());
     }
     let result = within(arguments, OPERATION, Duration::ZERO, async {
-        let connection = Connection::open(arguments, OPERATION).await?;
-        let started = connection.answer(connection.flows().start_flow(request).await)?;
+        let connection = Connection::waiting(arguments, OPERATION)?;
+        let started = connection
+            .call(request.clone(), async |mut flows, request| flows.start_flow(request).await)
+            .await?;
         wait_for_result(&connection, &start.id, &started, output).await
     })
     .await?;
@@ -70,10 +73,14 @@ async fn wait_for_result(
         target: Some(Target { flow_id: flow_id.to_owned(), run_id: Some(started.run_id.clone()) }),
         wait_ms: Some(milliseconds(WAIT_PER_CALL)),
     };
+    let mut backoff = Backoff::default();
     let result = loop {
         match connection.flows().wait_for_flow(request.clone()).await {
             Ok(answer) => break Ok(answer.into_inner()),
-            Err(status) if is_still_running(&status) => {}
+            Err(status) if is_still_running(&status) => backoff = Backoff::default(),
+            Err(status) if connection.is_worth_repeating(&status) => {
+                tokio::time::sleep(backoff.next_delay()).await;
+            }
             Err(status) => break Err(connection.failure(&status)),
         }
     };

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dexzd_proto::{DescribeFlowRequest, GetFlowHistoryRequest, Target, WaitForHistoryEventRequest};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::flow::target;
 use super::start::is_still_running;
@@ -31,9 +31,10 @@ pub(super) async fn watch(
     output: &Output,
 ) -> Result<(), Failure> {
     within(arguments, OPERATION, Duration::ZERO, async {
-        let connection = Connection::open(arguments, OPERATION).await?;
+        let connection = Connection::waiting(arguments, OPERATION)?;
         let request = DescribeFlowRequest { target: target(&watch.run) };
-        let summary = connection.answer(connection.flows().describe_flow(request).await)?;
+        let summary =
+            connection.call(request, async |mut flows, request| flows.describe_flow(request).await).await?;
         // From here on one run is watched, whatever the Flow ID is used for next.
         let run = Target { flow_id: summary.flow_id, run_id: Some(summary.run_id) };
         let mut watcher = Watcher { connection, output, run, next: watch.from_event_id, away_since: None };
@@ -101,7 +102,7 @@ impl Watcher<'_> {
 
     /// A server that restarts or is taken over comes back; every other error ends the watch.
     async fn bear_with(&mut self, status: &Status) -> Result<(), Failure> {
-        if status.code() != Code::Unavailable {
+        if !self.connection.is_worth_repeating(status) {
             return Err(self.connection.failure(status));
         }
         let away_since = *self.away_since.get_or_insert_with(|| {

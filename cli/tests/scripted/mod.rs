@@ -35,6 +35,7 @@ pub(crate) struct Server {
     address: SocketAddr,
     asked: Receiver<Asked>,
     connections: Arc<AtomicUsize>,
+    credentials: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
@@ -56,6 +57,8 @@ impl Server {
         let (tell, asked) = channel();
         let connections = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&connections);
+        let credentials = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&credentials);
         runtime.spawn(async move {
             let incoming = TcpListenerStream::new(TcpListener::from_std(listener).expect("a socket"));
             let incoming = incoming.map(move |connection| {
@@ -66,13 +69,14 @@ impl Server {
             let router = TonicServer::builder().add_service(health);
             match replies {
                 Some(replies) => {
-                    let admin = Scripted { replies: Mutex::new(replies), tell: Mutex::new(tell) };
+                    let admin =
+                        Scripted { replies: Mutex::new(replies), tell: Mutex::new(tell), credentials: noted };
                     router.add_service(AdminServiceServer::new(admin)).serve_with_incoming(incoming).await
                 }
                 None => router.serve_with_incoming(incoming).await,
             }
         });
-        Self { runtime, address, asked, connections }
+        Self { runtime, address, asked, connections, credentials }
     }
 
     pub(crate) fn address(&self) -> String {
@@ -94,6 +98,11 @@ impl Server {
         self.connections.load(Ordering::SeqCst)
     }
 
+    /// The header `authorization` of every call that had one.
+    pub(crate) fn credentials(&self) -> Vec<String> {
+        self.credentials.lock().expect("no test panics here").clone()
+    }
+
     /// Ends in the middle of everything: connections break.
     pub(crate) fn cut(self) {
         self.runtime.shutdown_background();
@@ -103,9 +112,17 @@ impl Server {
 struct Scripted {
     replies: Mutex<VecDeque<Reply>>,
     tell: Mutex<Sender<Asked>>,
+    credentials: Arc<Mutex<Vec<String>>>,
 }
 
 impl Scripted {
+    fn note_credential<T>(&self, request: &Request<T>) {
+        if let Some(value) = request.metadata().get("authorization") {
+            let value = value.to_str().expect("visible ASCII").to_owned();
+            self.credentials.lock().expect("no test panics here").push(value);
+        }
+    }
+
     fn next(&self, asked: Asked) -> Reply {
         let reply = self.replies.lock().expect("no test panics here").pop_front();
         let reply = reply.unwrap_or_else(|| panic!("no reply is prepared for {asked:?}"));
@@ -118,8 +135,9 @@ impl Scripted {
 impl AdminService for Scripted {
     async fn describe(
         &self,
-        _: Request<proto::DescribeNodeRequest>,
+        request: Request<proto::DescribeNodeRequest>,
     ) -> Result<Response<proto::NodeDescription>, Status> {
+        self.note_credential(&request);
         match self.next(Asked::Describe) {
             Reply::Described(answer) => answer.map(Response::new),
             Reply::Never => std::future::pending().await,
@@ -131,6 +149,7 @@ impl AdminService for Scripted {
         &self,
         request: Request<proto::StepDownRequest>,
     ) -> Result<Response<proto::StepDownResponse>, Status> {
+        self.note_credential(&request);
         let request = request.into_inner();
         let asked = Asked::StepDown { node_id: request.expected_node_id, epoch: request.expected_node_epoch };
         match self.next(asked) {

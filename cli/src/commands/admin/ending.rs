@@ -4,7 +4,7 @@ use dexzd_core::admin::{Code as CoreCode, Ending, Failure as CoreFailure, Failur
 use serde_json::{Map, Value};
 use tonic::Code;
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, credential_hint};
 use crate::output::Output;
 use crate::render;
 
@@ -38,7 +38,8 @@ fn failed(failure: CoreFailure, operation: &str, was_reached: bool) -> Failure {
     if let Some(code) = failure.code {
         printed = printed.with_code(code_out(code));
     }
-    match failure.hint {
+    let hint = failure.hint;
+    match hint.or_else(|| failure.code.and_then(|code| credential_hint(code_out(code))).map(str::to_owned)) {
         Some(hint) => printed.with_hint(hint),
         None => printed,
     }
