@@ -55,9 +55,7 @@ pub fn broken(deployment: &Deployment) -> Vec<Broken> {
 ///
 /// Its own message.
 pub fn config(deployment: &Deployment) -> Result<Config, String> {
-    let mut document = documents(deployment.server_config()).remove(0);
-    // The server learns this section with its object stores.
-    document.as_object_mut().ok_or("no section")?.remove("objectStorage");
+    let document = documents(deployment.server_config()).remove(0);
     Config::parse(Profile::Node, &document.to_string(), Overrides::default())
         .map_err(|error| error.to_string())
 }

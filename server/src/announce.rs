@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use dexzd_core::node::{Period, Role};
 
-use crate::config::Config;
+use crate::config::{Config, Storage};
 
 /// Where a process listens.
 pub(crate) struct Addresses {
@@ -62,11 +62,14 @@ impl<'a> Announcer<'a> {
         let Self { config, addresses, .. } = self;
         let node_id = config.node_id.as_str();
         let word = if is_active { "ready" } else { "standby" };
+        let storage = match &config.storage {
+            Storage::DataDir { durability } => format!("durability={durability}"),
+            Storage::Shared(store) => format!("objectStorage={:?}", store.name()),
+        };
         let line = format!(
-            "{word} api={} metrics=http://{}/metrics nodeId={node_id} durability={} dataDir={}\n",
+            "{word} api={} metrics=http://{}/metrics nodeId={node_id} {storage} dataDir={}\n",
             addresses.api,
             addresses.metrics,
-            config.durability,
             config.data_dir.display()
         );
         let mut stdout = std::io::stdout();
@@ -78,6 +81,7 @@ impl<'a> Announcer<'a> {
             version = env!("CARGO_PKG_VERSION"),
             profile = config.profile.name(),
             node_id,
+            storage,
             data_dir = %config.data_dir.display(),
             "{}",
             if is_active { "ready: calls are answered" } else { "standing by: another process serves, calls get UNAVAILABLE" }

@@ -38,10 +38,18 @@ fn a_bad_flag_names_flag_value_and_rule() {
 }
 
 #[test]
-fn a_config_alone_parses_so_that_the_process_can_explain() {
-    let line = parse(&["--config", "node.yaml"]).expect("legal");
-    assert!(line.command.is_none());
-    assert_eq!(line.config, Some(PathBuf::from("node.yaml")));
+fn a_config_alone_is_a_production_node_and_so_is_serve() {
+    for line in [&["--config", "node.yaml"][..], &["serve", "--config", "node.yaml"]] {
+        let command = parse(line).expect("legal").into_command().expect("says what to run");
+        let (profile, arguments) = command.into_parts();
+        assert_eq!((profile, arguments.config), (Profile::Node, Some(PathBuf::from("node.yaml"))));
+    }
+    let message = parse(&["serve"]).expect_err("refused").to_string();
+    assert!(message.contains("--config <FILE>"), "{message}");
+    let message =
+        parse(&["serve", "--config", "f", "--durability", "strict"]).expect_err("refused").to_string();
+    assert!(message.contains("unexpected argument '--durability'"), "{message}");
+    assert!(parse(&[]).expect("legal").into_command().is_none());
 }
 
 #[test]
@@ -50,4 +58,6 @@ fn the_help_is_this() {
     let mut command = CommandLine::command();
     let dev = command.find_subcommand_mut("dev").expect("exists");
     insta::assert_snapshot!(dev.render_long_help());
+    let serve = command.find_subcommand_mut("serve").expect("exists");
+    insta::assert_snapshot!(serve.render_long_help());
 }

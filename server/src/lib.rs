@@ -20,6 +20,6 @@ mod logging;
 mod page;
 mod refusal;
 mod shell;
+mod storage;
 mod telemetry;
-#[allow(dead_code, reason = "the accept loop takes it")]
 mod tls;

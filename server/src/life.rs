@@ -16,7 +16,7 @@ use dexzd_core::node::Role;
 use dexzd_core::snapshot::Cadence;
 use dexzd_core::stop::StopReason;
 use dexzd_io_tokio::local;
-use dexzd_io_tokio::runtime::{self, NodeConfig, NodeHandle, Stopped, Storage};
+use dexzd_io_tokio::runtime::{self, NodeConfig, NodeHandle, Stopped};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
@@ -31,6 +31,7 @@ use crate::logging::Log;
 use crate::page::page_of;
 use crate::refusal::Refusal;
 use crate::shell::Shell;
+use crate::storage;
 use crate::telemetry::{self, Metrics, Telemetry};
 use crate::tls;
 
@@ -45,8 +46,8 @@ const ONE_SIGNAL: Duration = Duration::from_millis(500);
 /// Runs the process that the command line asks for; the result is its exit status.
 #[must_use]
 pub fn run(line: CommandLine) -> u8 {
-    let Some(command) = line.command else {
-        return refuse(None, &no_command(line.config.is_some()));
+    let Some(command) = line.into_command() else {
+        return refuse(None, &no_command());
     };
     let (profile, arguments) = command.into_parts();
     match run_node(profile, &arguments) {
@@ -55,14 +56,11 @@ pub fn run(line: CommandLine) -> u8 {
     }
 }
 
-fn no_command(config_given: bool) -> Refusal {
-    Refusal::usage(if config_given {
-        "a node on an object store arrives with a later release; this one runs `dex-server-zd dev --config FILE` and \
-         `dex-server-zd local --config FILE`"
-    } else {
-        "say what to run: `dex-server-zd dev` for development, `dex-server-zd local` for one lasting node; --help \
-         tells more"
-    })
+fn no_command() -> Refusal {
+    Refusal::usage(
+        "say what to run: `dex-server-zd dev` for development, `dex-server-zd local` for one lasting node, \
+         `dex-server-zd serve --config FILE` for a node on an object store; --help tells more",
+    )
 }
 
 /// The last line on stderr of a process that did not start.
@@ -143,13 +141,13 @@ async fn live(config: Config, log: Log) -> Result<End, Refusal> {
     let addresses = Addresses { api: local_address(&api)?, metrics: local_address(&metrics_page)? };
     let authenticator = auth::start(config.authentication.as_ref())?;
     let tls = tls::start(config.tls.as_ref())?;
+    let node_config = node_config(&config)?;
 
     let metrics = Arc::new(Metrics::new(log));
     tokio::spawn(telemetry::serve(metrics_page, Arc::clone(&metrics)));
     let (connections, calls) = (metrics.connections(), metrics.calls());
     let hints = Hints { waits: Arc::default(), probes: Probes::default() };
     let events = Arc::new(Telemetry { metrics: Arc::clone(&metrics), waits: Arc::clone(&hints.waits) });
-    let node_config = node_config(&config);
     let node = tokio::task::spawn_blocking(move || runtime::start(node_config, events))
         .await
         .expect("the start does not panic")?;
@@ -271,8 +269,8 @@ async fn listen_for_metrics(config: &Config) -> Result<TcpListener, Refusal> {
     }
 }
 
-fn node_config(config: &Config) -> NodeConfig {
-    NodeConfig {
+fn node_config(config: &Config) -> Result<NodeConfig, Refusal> {
+    Ok(NodeConfig {
         node_id: config.node_id.as_str().to_owned(),
         data_dir: config.data_dir.clone(),
         lease_duration: config.lease_duration,
@@ -280,9 +278,9 @@ fn node_config(config: &Config) -> NodeConfig {
         standby: config.standby.to_core(),
         snapshot_cadence: Cadence::STANDARD,
         attempt_drain_timeout: config.attempt_drain_timeout,
-        storage: Storage::DataDir { durability: config.durability },
+        storage: storage::open(&config.storage)?,
         local_store: local::default_kind(),
-    }
+    })
 }
 
 /// SIGTERM and SIGINT, which mean the same (D-29).

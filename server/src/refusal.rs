@@ -21,13 +21,14 @@ const EXIT_FAILURE: u8 = 1;
 
 /// Every code of a refusal; each has a page.
 #[cfg(test)]
-const CODES: [&str; 16] = [
+const CODES: [&str; 17] = [
     "usage",
     "config_refused",
     "token_file_unusable",
     "tls_files_unusable",
     "address_unavailable",
     "io_failed",
+    "object_storage_unusable",
     "data_dir_in_use",
     "data_dir_unclean",
     "store_unfit",
@@ -83,6 +84,13 @@ impl Refusal {
     /// A file of TLS material that does not fit, by the key that names it.
     pub(crate) fn tls_file((key, error): (&str, MaterialError)) -> Self {
         Self { code: "tls_files_unusable", exit: EXIT_USAGE, message: format!("{key}: {error}") }
+    }
+}
+
+impl Refusal {
+    /// An object store that cannot even be asked: its folder, its credentials or its certificates do not do.
+    pub(crate) fn object_storage(message: String) -> Self {
+        Self { code: "object_storage_unusable", exit: EXIT_USAGE, message }
     }
 }
 

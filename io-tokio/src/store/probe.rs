@@ -62,7 +62,7 @@ pub enum ProbeError {
         answer: &'static str,
     },
     /// It gave no answer that tells anything.
-    #[error("the object store {store} did not answer when asked to {step} ({answer}); key {key}")]
+    #[error("the object store {store} was asked to {step}: {}; key {key}", trouble.as_deref().unwrap_or(answer))]
     Unavailable {
         /// Which store.
         store: String,
@@ -74,6 +74,8 @@ pub enum ProbeError {
         answer: &'static str,
         /// Whether another try may help.
         transient: bool,
+        /// What was wrong and what to do, where the store knows more.
+        trouble: Option<String>,
     },
 }
 
@@ -178,7 +180,15 @@ impl Probing<'_> {
     }
 
     fn unavailable(&self, step: ProbeStep, answer: &'static str, transient: bool) -> ProbeError {
-        ProbeError::Unavailable { store: self.store.name(), key: self.key.clone(), step, answer, transient }
+        let trouble = self.store.trouble().map(|trouble| trouble.text);
+        ProbeError::Unavailable {
+            store: self.store.name(),
+            key: self.key.clone(),
+            step,
+            answer,
+            transient,
+            trouble,
+        }
     }
 }
 

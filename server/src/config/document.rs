@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -229,5 +230,15 @@ impl Section {
     /// A refusal of one key of this section.
     pub(super) fn refused(&self, name: &str, value: String, rule: &str) -> ConfigError {
         ConfigError::refused(format!("{}{name}", self.prefix), value, rule)
+    }
+}
+
+/// One key that names a file or a folder.
+pub(super) fn path(section: &mut Section, name: &'static str) -> Result<Option<PathBuf>, ConfigError> {
+    match section.text(name)? {
+        Some(text) if text.trim().is_empty() => {
+            Err(section.refused(name, format!("`{text}`"), "it must be a path"))
+        }
+        text => Ok(text.map(PathBuf::from)),
     }
 }

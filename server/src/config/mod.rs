@@ -6,6 +6,7 @@ mod address;
 mod document;
 pub mod duration;
 mod error;
+mod object_storage;
 mod security;
 mod standby;
 
@@ -17,10 +18,11 @@ pub use dexzd_io_tokio::DurabilityMode;
 
 pub use address::ListenAddress;
 pub use error::ConfigError;
+pub use object_storage::ObjectStorage;
 pub use security::{Authentication, Tls};
 pub use standby::{HotStandby, Standby};
 
-use document::{Node, Section};
+use document::{Node, Section, path};
 
 /// What kind of process this is; it decides defaults and what is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +31,7 @@ pub enum Profile {
     Dev,
     /// `dex-server-zd local`: one lasting node on a local disk (HA-12).
     Local,
-    /// A production node on an object store.
+    /// `dex-server-zd serve`: one process of a production node on an object store.
     Node,
 }
 
@@ -105,14 +107,26 @@ pub struct Config {
     pub standby: Standby,
     /// `lifecycle.attemptDrainTimeout`.
     pub attempt_drain_timeout: Duration,
-    /// `dev.durabilityMode`.
-    pub durability: DurabilityMode,
-    /// `--data-dir`.
+    /// Where everything is that must not be lost.
+    pub storage: Storage,
+    /// `dataDir`, `--data-dir`.
     pub data_dir: PathBuf,
     /// `authentication.*`; off by default.
     pub authentication: Option<Authentication>,
     /// `tls.*`; off by default.
     pub tls: Option<Tls>,
+}
+
+/// Where everything is that must not be lost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Storage {
+    /// In the data directory of `dev` and `local`.
+    DataDir {
+        /// `dev.durabilityMode`.
+        durability: DurabilityMode,
+    },
+    /// In `objectStorage`; the data directory holds what can be rebuilt.
+    Shared(ObjectStorage),
 }
 
 /// What the command line says; it wins over the file.
@@ -174,13 +188,8 @@ impl Config {
             lifecycle.duration("attemptDrainTimeout")?.unwrap_or(Duration::from_secs(30));
         lifecycle.finish()?;
 
-        let mut dev = top.section("dev")?;
-        let durability = checked(&mut dev, "durabilityMode", "dev.durabilityMode", |text| {
-            text.parse::<DurabilityMode>().map_err(|_| {
-                "it must be strict, processCrashSafe (or process-crash-safe) or relaxed".to_owned()
-            })
-        })?;
-        dev.finish()?;
+        let storage = Storage::parse(&mut top, profile, overrides.durability)?;
+        let data_dir = path(&mut top, "dataDir")?;
 
         let mut metrics = top.section("metrics")?;
         let metrics_listen = checked(&mut metrics, "listen", "metrics.listen", ListenAddress::parse)?;
@@ -201,8 +210,11 @@ impl Config {
             lease_fail_if_held,
             standby,
             attempt_drain_timeout,
-            durability: overrides.durability.or(durability).unwrap_or_default(),
-            data_dir: overrides.data_dir.unwrap_or_else(|| default_data_dir(profile, api_listen.port())),
+            storage,
+            data_dir: overrides
+                .data_dir
+                .or(data_dir)
+                .unwrap_or_else(|| default_data_dir(profile, api_listen.port())),
             api_listen,
             authentication,
             tls,
@@ -214,13 +226,56 @@ impl Config {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings: Vec<String> = lease_advice(self.lease_duration).into_iter().collect();
         warnings.extend(self.exposure());
-        if self.durability == DurabilityMode::Relaxed {
+        if self.storage == (Storage::DataDir { durability: DurabilityMode::Relaxed }) {
             warnings.push(
                 "durability mode relaxed: after any abrupt end this data directory must be deleted"
                     .to_owned(),
             );
         }
         warnings
+    }
+}
+
+impl Storage {
+    /// `objectStorage` of a production node, `dev` of the others.
+    fn parse(
+        top: &mut Section,
+        profile: Profile,
+        override_durability: Option<DurabilityMode>,
+    ) -> Result<Self, ConfigError> {
+        let shared = top.section_if_there("objectStorage")?;
+        let dev = top.section_if_there("dev")?;
+        if !profile.is_on_local_disk() {
+            if dev.is_some() {
+                return Err(ConfigError::refused(
+                    "dev",
+                    "a section",
+                    "it is for `dex-server-zd dev` and `local`; what a node acknowledges is in its object store",
+                ));
+            }
+            return ObjectStorage::parse(shared).map(Self::Shared);
+        }
+        if shared.is_some() {
+            return Err(ConfigError::refused(
+                "objectStorage",
+                "a section",
+                format!(
+                    "`dex-server-zd {}` keeps everything in its data directory; `dex-server-zd serve` runs a node on an \
+                     object store",
+                    profile.name()
+                ),
+            ));
+        }
+        let Some(mut dev) = dev else {
+            return Ok(Self::DataDir { durability: override_durability.unwrap_or_default() });
+        };
+        let durability = checked(&mut dev, "durabilityMode", "dev.durabilityMode", |text| {
+            text.parse::<DurabilityMode>().map_err(|_| {
+                "it must be strict, processCrashSafe (or process-crash-safe) or relaxed".to_owned()
+            })
+        })?;
+        dev.finish()?;
+        Ok(Self::DataDir { durability: override_durability.or(durability).unwrap_or_default() })
     }
 }
 
@@ -335,5 +390,7 @@ fn default_data_dir(profile: Profile, port: u16) -> PathBuf {
     }
 }
 
+#[cfg(test)]
+mod object_storage_tests;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::ConfigError;
-use super::document::Section;
+use super::document::{Section, path};
 
 /// `authentication`: who may call.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,14 +68,5 @@ impl Tls {
             key_file: key_file.ok_or_else(|| missing("tls.keyFile"))?,
             client_ca_file,
         }))
-    }
-}
-
-fn path(section: &mut Section, name: &'static str) -> Result<Option<PathBuf>, ConfigError> {
-    match section.text(name)? {
-        Some(text) if text.trim().is_empty() => {
-            Err(section.refused(name, format!("`{text}`"), "it must be the path of a file"))
-        }
-        text => Ok(text.map(PathBuf::from)),
     }
 }

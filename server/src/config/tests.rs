@@ -7,6 +7,11 @@ fn parse(profile: Profile, yaml: &str) -> Result<Config, ConfigError> {
     Config::parse(profile, yaml, Overrides::default())
 }
 
+/// The configuration of a production node, with what it cannot do without.
+fn node(yaml: &str) -> String {
+    format!("nodeId: n\nobjectStorage: {{kind: folder, path: /store}}\n{yaml}")
+}
+
 fn refusal(profile: Profile, yaml: &str) -> String {
     match parse(profile, yaml) {
         Ok(config) => panic!("accepted as {config:?}"),
@@ -16,7 +21,7 @@ fn refusal(profile: Profile, yaml: &str) -> String {
 
 #[test]
 fn ha_002_ha_004_ha_012_lease_duration_defaults() {
-    let node = parse(Profile::Node, "nodeId: n1").expect("a node ID is enough");
+    let node = parse(Profile::Node, &node("")).expect("a node ID and a store are enough");
     assert_eq!(node.lease_duration.period(), Duration::from_secs(10));
     for profile in [Profile::Dev, Profile::Local] {
         let config = parse(profile, "").expect("nothing is mandatory");
@@ -30,11 +35,11 @@ fn ha_002_ha_004_ha_012_lease_duration_defaults() {
 fn ha_008_ha_011_the_flag_wins_over_the_file_and_the_file_over_strict() {
     let yaml = "dev: {durabilityMode: relaxed}";
     let flag = Overrides { durability: Some(DurabilityMode::ProcessCrashSafe), ..Overrides::default() };
-    let durability =
-        |yaml, overrides| Config::parse(Profile::Dev, yaml, overrides).expect("legal").durability;
-    assert_eq!(durability("", Overrides::default()), DurabilityMode::Strict);
-    assert_eq!(durability(yaml, Overrides::default()), DurabilityMode::Relaxed);
-    assert_eq!(durability(yaml, flag), DurabilityMode::ProcessCrashSafe);
+    let storage = |yaml, overrides| Config::parse(Profile::Dev, yaml, overrides).expect("legal").storage;
+    let data_dir = |durability| Storage::DataDir { durability };
+    assert_eq!(storage("", Overrides::default()), data_dir(DurabilityMode::Strict));
+    assert_eq!(storage(yaml, Overrides::default()), data_dir(DurabilityMode::Relaxed));
+    assert_eq!(storage(yaml, flag), data_dir(DurabilityMode::ProcessCrashSafe));
 }
 
 #[test]
@@ -42,13 +47,13 @@ fn d_028_both_spellings_of_process_crash_safe() {
     for spelling in ["processCrashSafe", "process-crash-safe"] {
         let yaml = format!("dev:\n  durabilityMode: {spelling}");
         let config = parse(Profile::Local, &yaml).expect("legal");
-        assert_eq!(config.durability, DurabilityMode::ProcessCrashSafe);
+        assert_eq!(config.storage, Storage::DataDir { durability: DurabilityMode::ProcessCrashSafe });
     }
 }
 
 #[test]
 fn ha_002_ha_043_ha_044_ha_045_ha_046_defaults_of_a_node() {
-    let config = parse(Profile::Node, "nodeId: n1\nstandby:\n  mode: hot").expect("legal");
+    let config = parse(Profile::Node, &node("standby:\n  mode: hot")).expect("legal");
     let Standby::Hot(hot) = &config.standby else { panic!("not hot: {config:?}") };
     assert_eq!(hot.held_lease_poll_interval(), Duration::from_millis(250));
     assert_eq!(hot.step_down_hold_off(), Duration::from_secs(5));
@@ -173,7 +178,7 @@ fn lesson_f7_sub_second_values_are_kept_exactly() {
 #[test]
 fn ha_047_hot_with_fail_if_held_is_refused() {
     assert_eq!(
-        refusal(Profile::Node, "nodeId: n\nlease: {failIfHeld: true}\nstandby: {mode: hot}"),
+        refusal(Profile::Node, &node("lease: {failIfHeld: true}\nstandby: {mode: hot}")),
         "standby.mode: `hot` is refused: a hot standby waits for the lease, which `lease.failIfHeld: true` \
          forbids (HA-47)"
     );
@@ -196,10 +201,10 @@ fn ha_048_hot_is_refused_in_dev_and_local() {
 #[test]
 fn ha_049_the_hold_off_is_strictly_longer_than_delay_and_poll() {
     let yaml = |hold_off: &str| {
-        format!(
-            "nodeId: n\nstandby: {{mode: hot, stepDownHoldOff: {hold_off}, laggingTakeoverDelay: 1s, \
+        node(&format!(
+            "standby: {{mode: hot, stepDownHoldOff: {hold_off}, laggingTakeoverDelay: 1s, \
              heldLeasePollInterval: 500ms}}"
-        )
+        ))
     };
     assert_eq!(
         refusal(Profile::Node, &yaml("1500ms")),
@@ -216,7 +221,7 @@ fn ha_050_unknown_keys_and_sections_are_refused() {
     assert_eq!(
         refusal(Profile::Dev, "stanby: {mode: hot}"),
         "stanby: unknown section (value a section); this release knows at the top: nodeId, api, lease, standby, \
-         lifecycle, dev, metrics, authentication, tls"
+         lifecycle, objectStorage, dev, dataDir, metrics, authentication, tls"
     );
     assert_eq!(
         refusal(Profile::Dev, "lease: {durration: 10s}"),
@@ -225,7 +230,7 @@ fn ha_050_unknown_keys_and_sections_are_refused() {
     assert_eq!(
         refusal(Profile::Dev, "lease.duration: 10s"),
         "lease.duration: unknown key (value `10s`); this release knows at the top: nodeId, api, lease, standby, \
-         lifecycle, dev, metrics, authentication, tls; sections are written nested, as in `lease:` and below it `  duration: 10s`"
+         lifecycle, objectStorage, dev, dataDir, metrics, authentication, tls; sections are written nested, as in `lease:` and below it `  duration: 10s`"
     );
 }
 
@@ -308,7 +313,7 @@ fn authentication_and_tls_are_off_unless_their_sections_are_there_and_whole() {
         ("authentication: {adminTokenFile: /a}", no_tokens.to_owned()),
         (
             "authentication: {clientTokenFile: ''}",
-            "authentication.clientTokenFile: `` is refused: it must be the path of a file".to_owned(),
+            "authentication.clientTokenFile: `` is refused: it must be a path".to_owned(),
         ),
         (
             "authentication: {clientTokenFile: [a]}",

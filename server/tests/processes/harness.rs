@@ -68,6 +68,14 @@ impl Start {
         start.with(&["--data-dir", data_dir.to_str().expect("a plain path")])
     }
 
+    /// `dex-server-zd serve` with the volume `data_dir`, on a folder that it shares with others of the node.
+    pub(crate) fn serve(data_dir: &Path, store: &Path) -> Self {
+        let yaml = format!(
+            "nodeId: pair\nobjectStorage: {{kind: folder, path: {store:?}}}\nmetrics: {{listen: '127.0.0.1:0'}}\n"
+        );
+        Self { yaml, ..Self::profile("serve", data_dir) }
+    }
+
     /// Further arguments.
     pub(crate) fn with(mut self, arguments: &[&str]) -> Self {
         self.arguments.extend(arguments.iter().map(|argument| (*argument).to_owned()));
@@ -94,7 +102,16 @@ impl Start {
 
     /// Until it is ready on this address.
     pub(crate) fn ready_at(self, api: &str) -> Server {
-        match self.with(&["--listen", api]).spawn() {
+        self.saying("ready", api)
+    }
+
+    /// Until it stands by on this address.
+    pub(crate) fn standing_by_at(self, api: &str) -> Server {
+        self.saying("standby", api)
+    }
+
+    fn saying(self, word: &str, api: &str) -> Server {
+        match self.with(&["--listen", api]).spawn(word) {
             Ok(server) => server,
             Err(ended) => panic!("the server did not start: {ended:?}"),
         }
@@ -107,7 +124,7 @@ impl Start {
         } else {
             vec!["--listen", "127.0.0.1:0"]
         };
-        match self.with(&listen).spawn() {
+        match self.with(&listen).spawn("ready") {
             Ok(server) => panic!("it started, on {}", server.api),
             Err(ended) => ended,
         }
@@ -123,7 +140,7 @@ impl Start {
         shell
     }
 
-    fn spawn(mut self) -> Result<Server, Ended> {
+    fn spawn(mut self, word: &str) -> Result<Server, Ended> {
         if !self.yaml.is_empty() {
             let path = PathBuf::from(&self.arguments[2]).with_extension("yaml");
             std::fs::write(&path, &self.yaml).expect("the parent exists");
@@ -155,7 +172,7 @@ impl Start {
         let mut server = Server { child: Some(child), stderr: Some(stderr), said, api, metrics };
         loop {
             match server.said.recv_timeout(PATIENCE) {
-                Ok(line) if line.starts_with("ready ") => {
+                Ok(line) if line.split(' ').next() == Some(word) => {
                     server.api = field(&line, "api=");
                     server.metrics = field(&line, "metrics=http://").replace("/metrics", "");
                     return Ok(server);
@@ -163,7 +180,7 @@ impl Start {
                 Ok(_) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Err(server.wait()),
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    panic!("neither ready nor ended: {:?}", server.kill())
+                    panic!("neither {word} nor ended: {:?}", server.kill())
                 }
             }
         }
@@ -279,6 +296,13 @@ impl Home {
 
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
+    }
+
+    /// Another folder in it, which is there.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        let folder = self.folder.path().join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        folder
     }
 }
 

@@ -16,5 +16,6 @@ mod harness;
 mod input;
 mod kill;
 mod security;
+mod standby;
 mod start;
 mod step_down;

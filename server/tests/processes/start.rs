@@ -105,12 +105,15 @@ fn the_default_address_of_metrics_gives_way_in_dev() {
     assert_eq!(second.metric("dexzd_role{role=\"active\"}"), 1);
 }
 
-/// `serve` arrives later; until then a configuration alone says what there is instead.
+/// A configuration alone is a production node; nothing at all gets a list of what there is.
 #[test]
-fn a_configuration_without_a_command_says_what_to_run() {
+fn a_line_without_a_command_says_what_to_run() {
     for (arguments, expected) in [
-        (&["--config", "node.yaml"][..], "a node on an object store arrives with a later release"),
-        (&[][..], "say what to run: `dex-server-zd dev` for development"),
+        (
+            &["--config", "there-is-no-such.yaml"][..],
+            "config_refused: the configuration file there-is-no-such.yaml cannot be read",
+        ),
+        (&[][..], "usage: say what to run: `dex-server-zd dev` for development"),
     ] {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_dex-server-zd"))
             .args(arguments)
@@ -118,10 +121,7 @@ fn a_configuration_without_a_command_says_what_to_run() {
             .expect("the binary was built");
         assert_eq!(output.status.code(), Some(2));
         let stderr = String::from_utf8(output.stderr).expect("text");
-        assert!(
-            stderr.starts_with(&format!("dex-server-zd refused to start: usage: {expected}")),
-            "{stderr}"
-        );
+        assert!(stderr.starts_with(&format!("dex-server-zd refused to start: {expected}")), "{stderr}");
     }
 }
 

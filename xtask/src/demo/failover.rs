@@ -23,12 +23,11 @@ const STEP_DOWN_AT_PERCENT: u32 = 60;
 const STEP_DOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) fn play(stage: &Stage<'_>, count: u32) -> Result<Verdict, Failure> {
-    let settings = Settings {
-        node_id: "demo",
-        store: SharedStore::Folder(stage.folder.file("store")),
-        lease: LEASE,
-        hold_off: None,
-    };
+    let store = stage.folder.file("store");
+    std::fs::create_dir(&store)
+        .map_err(|error| Failure::new(format!("cannot create {}: {error}", store.display())))?;
+    let settings =
+        Settings { node_id: "demo", store: SharedStore::Folder(store), lease: LEASE, hold_off: None };
     let pair = Pair::new(stage.programs, stage.folder, stage.interruption, &settings)?;
     println!("store     a folder that both servers share; the lease is {} s (default: 10)", LEASE.as_secs());
     let mut active = pair.a.spawn()?;
