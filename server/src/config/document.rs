@@ -26,7 +26,10 @@ impl Node {
         if yaml.trim().is_empty() {
             return Ok(Self::Nothing);
         }
-        serde_saphyr::from_str(yaml).map_err(|error| ConfigError::NotYaml { error: error.to_string() })
+        // Of YAML 1.2: a node may be called `no`.
+        let options = serde_saphyr::options! { strict_booleans: true };
+        serde_saphyr::from_str_with_options(yaml, options)
+            .map_err(|error| ConfigError::NotYaml { error: error.to_string() })
     }
 }
 

@@ -248,6 +248,19 @@ fn lesson_f7_what_is_not_yaml_or_said_twice_is_refused() {
 }
 
 #[test]
+fn words_that_old_yaml_takes_for_truth_are_words() {
+    for word in ["n", "y", "no", "yes", "on", "off", "No", "ON"] {
+        let config = parse(Profile::Local, &format!("nodeId: {word}")).expect("a name");
+        assert_eq!(config.node_id.as_str(), word);
+        assert_eq!(
+            refusal(Profile::Local, &format!("lease: {{failIfHeld: {word}}}")),
+            format!("lease.failIfHeld: `{word}` is refused: it must be true or false")
+        );
+    }
+    assert!(parse(Profile::Local, "lease: {failIfHeld: true}").expect("legal").lease_fail_if_held);
+}
+
+#[test]
 fn d_007_a_lease_below_three_seconds_is_refused_and_three_seconds_are_not() {
     assert!(parse(Profile::Dev, "lease: {duration: 2.999999s}").is_err());
     assert!(parse(Profile::Dev, "lease: {duration: 3s}").is_ok());
