@@ -125,19 +125,7 @@ pub(super) fn start_on(
         applied_told: 0,
         alive_due: clock.now().instant,
     };
-    let node = Node::new(CoreNodeConfig {
-        node_id: Name::new(&config.node_id),
-        process_id,
-        lease_duration: config.lease_duration,
-        candidate: CandidateConfig {
-            fail_if_held: config.fail_if_held,
-            lock_held: lease_locked,
-            probe_stamp_ms,
-        },
-        standby: config.standby,
-        attempt_drain_timeout: config.attempt_drain_timeout,
-        seed: entropy(),
-    });
+    let node = core_node(&config, process_id, lease_locked, probe_stamp_ms);
     let standing = node.standing();
     let (view_sender, view) = watch::channel(NodeView {
         role: node.role(),
@@ -200,6 +188,25 @@ pub(super) fn start_on(
             open_calls: AtomicUsize::new(0),
             next_stream: AtomicU64::new(1),
         }),
+    })
+}
+
+/// The control plane's own machine. The lock proves that a held lease is a dead process's (HA-6); the stamp is the
+/// store's clock for D-2 (b).
+fn core_node(
+    config: &NodeConfig,
+    process_id: ProcessId,
+    lock_held: bool,
+    probe_stamp_ms: Option<u64>,
+) -> Node {
+    Node::new(CoreNodeConfig {
+        node_id: Name::new(&config.node_id),
+        process_id,
+        lease_duration: config.lease_duration,
+        candidate: CandidateConfig { fail_if_held: config.fail_if_held, lock_held, probe_stamp_ms },
+        standby: config.standby,
+        attempt_drain_timeout: config.attempt_drain_timeout,
+        seed: entropy(),
     })
 }
 

@@ -10,7 +10,6 @@ use dexzd_core::lease::{
     CandidateConfig, LeaseDuration, LeaseInput, LeaseOperation, LeaseRecord, LeaseState, Look, Nonce, Survey,
 };
 use dexzd_core::node::{AdminRequest, Input, Node, NodeConfig, Output, Period};
-use dexzd_core::snapshot::Cadence;
 use dexzd_core::standby::{FollowerReport, FollowerState, StandbyConfig};
 use dexzd_core::stop::StopReason;
 use dexzd_core::store::{ReadOutcome, Version, WriteOutcome};
@@ -71,7 +70,6 @@ impl World {
             } else {
                 StandbyConfig::cold(Duration::from_secs(5))
             },
-            snapshot_cadence: Cadence::STANDARD,
             attempt_drain_timeout: Duration::from_millis(feed.millis()),
             seed: feed.number(),
         };
