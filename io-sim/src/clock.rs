@@ -26,9 +26,17 @@ impl Line {
     /// The reading at a moment not before the last change of this clock.
     #[must_use]
     pub fn read(&self, at: TrueTime) -> u64 {
-        let passed = i128::from(at.saturating_sub(self.since));
-        let reading = i128::from(self.reading) + passed * (BILLION + i128::from(self.rate_ppb)) / BILLION;
-        u64::try_from(reading).expect("clocks run forward, for less than 500,000 years")
+        let passed = at.saturating_sub(self.since);
+        let gained = i64::try_from(passed).ok().and_then(|passed| passed.checked_mul(self.rate_ppb));
+        let gained = gained.map_or_else(
+            || {
+                let gained = (i128::from(passed) * i128::from(self.rate_ppb)).div_euclid(BILLION);
+                i64::try_from(gained).expect("clocks run for less than 500,000 years")
+            },
+            // A run of years fits: a division of half the width.
+            |gained| gained.div_euclid(1_000_000_000),
+        );
+        (self.reading + passed).checked_add_signed(gained).expect("clocks run forward")
     }
 
     /// The first moment at which it reads at least this; the time of its last change if that is past.

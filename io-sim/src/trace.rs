@@ -1,11 +1,9 @@
 //! What happened: a rolling hash over every event for machines, lines for people.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::io::Write as _;
 
 use minicbor::Encode;
-use minicbor::encode::Write;
 
 use crate::TrueTime;
 use crate::clock::Clocks;
@@ -24,6 +22,8 @@ pub struct Trace {
     story: Option<Box<Story>>,
     prints: bool,
     checkpoints: Vec<Checkpoint>,
+    /// Lent to every encoding.
+    bytes: Vec<u8>,
 }
 
 /// The beginning of one event of a watched run.
@@ -38,7 +38,14 @@ impl Trace {
     /// Without lines: for thousands of seeds.
     #[must_use]
     pub fn quiet() -> Self {
-        Self { hash: 0x9e37_79b9_7f4a_7c15, events: 0, story: None, prints: false, checkpoints: Vec::new() }
+        Self {
+            hash: 0x9e37_79b9_7f4a_7c15,
+            events: 0,
+            story: None,
+            prints: false,
+            checkpoints: Vec::new(),
+            bytes: Vec::new(),
+        }
     }
 
     /// With lines and a hash per event: for the one seed a person looks at.
@@ -65,9 +72,17 @@ impl Trace {
 
     /// Adds an input or output to the event begun last.
     pub fn add<T: Encode<()>>(&mut self, value: &T) {
-        let mut sink = Sink(self.hash);
-        minicbor::encode(value, &mut sink).expect("the sink takes everything");
-        self.hash = sink.0;
+        self.bytes.clear();
+        minicbor::encode(value, &mut self.bytes).expect("a Vec takes everything");
+        // All at once: an encoder writes a byte or two at a time.
+        let mut chunks = self.bytes.chunks_exact(8);
+        for chunk in &mut chunks {
+            self.hash = mixed(self.hash, u64::from_le_bytes(chunk.try_into().expect("8 bytes")));
+        }
+        let mut last = [0; 8];
+        let rest = chunks.remainder();
+        last[..rest.len()].copy_from_slice(rest);
+        self.hash = mixed(self.hash, u64::from_le_bytes(last) ^ (self.bytes.len() as u64) << 56);
     }
 
     /// Adds a number to the event begun last.
@@ -176,25 +191,6 @@ impl fmt::Display for Trace {
         for line in self.story.iter().flat_map(|story| &story.lines) {
             writeln!(formatter, "{line}")?;
         }
-        Ok(())
-    }
-}
-
-struct Sink(u64);
-
-impl Write for Sink {
-    type Error = Infallible;
-
-    fn write_all(&mut self, bytes: &[u8]) -> Result<(), Infallible> {
-        let mut chunks = bytes.chunks_exact(8);
-        for chunk in &mut chunks {
-            let number = u64::from_le_bytes(chunk.try_into().expect("8 bytes"));
-            self.0 = mixed(self.0, number);
-        }
-        let mut last = [0; 8];
-        let rest = chunks.remainder();
-        last[..rest.len()].copy_from_slice(rest);
-        self.0 = mixed(self.0, u64::from_le_bytes(last) ^ (bytes.len() as u64) << 56);
         Ok(())
     }
 }
