@@ -2,6 +2,27 @@
 
 use std::collections::BTreeSet;
 
+/// Every page: those at the top of the repository, and all below `docs`.
+///
+/// # Panics
+///
+/// If a folder cannot be read.
+#[must_use]
+pub fn all() -> Vec<Page> {
+    let mut pages: Vec<Page> =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "fuzz/README.md"].map(Page::read).into();
+    for folder in ["docs", "docs/errors"] {
+        let entries = std::fs::read_dir(crate::repository().join(folder)).expect("the folder of the pages");
+        for entry in entries {
+            let name = entry.expect("readable").file_name().to_string_lossy().into_owned();
+            if name.ends_with(".md") {
+                pages.push(Page::read(&format!("{folder}/{name}")));
+            }
+        }
+    }
+    pages
+}
+
 /// One page in Markdown.
 pub struct Page {
     /// Its path in the repository.
@@ -47,6 +68,32 @@ impl Page {
             }
         }
         commands
+    }
+
+    /// Commands in the middle of a sentence: `` `dexcli health` ``. They may leave out what does not matter there.
+    #[must_use]
+    pub fn mentions(&self) -> Vec<String> {
+        let parts = self.prose().flat_map(|line| line.split('`').skip(1).step_by(2));
+        parts.map(str::to_owned).collect()
+    }
+
+    /// Its blocks in a language, as in "yaml".
+    #[must_use]
+    pub fn blocks(&self, wanted: &str) -> Vec<String> {
+        let mut blocks: Vec<String> = Vec::new();
+        let mut is_wanted = false;
+        for line in self.text.lines() {
+            if let Some(language) = line.strip_prefix("```") {
+                is_wanted = language == wanted;
+                if is_wanted {
+                    blocks.push(String::new());
+                }
+            } else if is_wanted && let Some(block) = blocks.last_mut() {
+                block.push_str(line);
+                block.push('\n');
+            }
+        }
+        blocks
     }
 
     /// Lines outside of blocks of code.
