@@ -37,13 +37,16 @@ pub fn broken(deployment: &Deployment) -> Vec<Broken> {
     update_rules(&mut findings, &set["spec"]);
     let pod = &set["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
-    probes(&mut findings, container);
+    life_probes(&mut findings, container);
     volumes(&mut findings, &set["spec"], container);
     hardening(&mut findings, pod, container);
     services(&mut findings, deployment, &set["spec"]);
     references(&mut findings, deployment, set);
     match config(deployment) {
-        Ok(config) => grace_and_lease(&mut findings, &config, set),
+        Ok(config) => {
+            readiness(&mut findings, &config, container);
+            grace_and_lease(&mut findings, &config, set);
+        }
         Err(error) => findings.add("configuration", error),
     }
     findings.0
@@ -81,7 +84,7 @@ fn update_rules(findings: &mut Findings, spec: &Value) {
     findings.demand("HA-77", on_delete, "updateStrategy must be OnDelete: a standby is never ready");
 }
 
-fn probes(findings: &mut Findings, container: &Value) {
+fn life_probes(findings: &mut Findings, container: &Value) {
     for name in ["startupProbe", "livenessProbe"] {
         let probe = &container[name];
         let is_tcp = probe["tcpSocket"]["port"] == API_PORT && probe.get("grpc").is_none();
@@ -91,15 +94,31 @@ fn probes(findings: &mut Findings, container: &Value) {
             &format!("{name} must be tcpSocket on {API_PORT}: no other reaches a standby"),
         );
     }
+}
+
+fn readiness(findings: &mut Findings, config: &Config, container: &Value) {
     let readiness = &container["readinessProbe"];
-    let asks_health = readiness["grpc"]["port"] == API_PORT
-        && ["", "dex.FlowService", "dex.WorkerTaskService"]
-            .contains(&readiness["grpc"]["service"].as_str().unwrap_or_default());
-    findings.demand(
-        "HA-67",
-        asks_health,
-        "readinessProbe must be gRPC health of the API: it finds the active",
-    );
+    if config.tls.is_some() {
+        let command: Vec<&str> = items(&readiness["exec"]["command"]).filter_map(Value::as_str).collect();
+        let asks_health = command.first().is_some_and(|program| program.ends_with("/dexcli"))
+            && command.last() == Some(&"health")
+            && command.contains(&"--tls")
+            && readiness.get("grpc").is_none();
+        findings.demand(
+            "HA-67",
+            asks_health,
+            "readinessProbe must be `dexcli --tls health`: Kubernetes' own gRPC probe speaks no TLS",
+        );
+    } else {
+        let asks_health = readiness["grpc"]["port"] == API_PORT
+            && ["", "dex.FlowService", "dex.WorkerTaskService"]
+                .contains(&readiness["grpc"]["service"].as_str().unwrap_or_default());
+        findings.demand(
+            "HA-67",
+            asks_health,
+            "readinessProbe must be gRPC health of the API: it finds the active",
+        );
+    }
     let period = readiness["periodSeconds"].as_u64().unwrap_or(10);
     let failures = readiness["failureThreshold"].as_u64().unwrap_or(3);
     findings.demand(

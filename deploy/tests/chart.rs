@@ -64,7 +64,7 @@ fn another_configuration_makes_another_revision() {
 }
 
 /// A wrong value, and what helm must say about it.
-const REFUSED: [(&str, &str); 9] = [
+const REFUSED: [(&str, &str); 11] = [
     ("replicas=0", "/replicas"),
     ("replica=2", "replica"),
     ("lease.duration=10", "/lease/duration"),
@@ -74,6 +74,8 @@ const REFUSED: [(&str, &str); 9] = [
     ("nodeId=-orders", "/nodeId"),
     ("extraConfig.lifecycle.attemptDrainTimeout=60s", "attemptDrainTimeoutSeconds"),
     ("extraConfig.api.listen=:80", "extraConfig.api"),
+    ("extraConfig.tls.keyFile=/k", "tls.secretName"),
+    ("tls.secretName=s", "tls.serverName"),
 ];
 
 #[test]

@@ -41,6 +41,28 @@ fn with(path: &'static str, value: Value) -> Vec<&'static str> {
 
 const POD: &str = "/spec/template/spec";
 
+/// With TLS the kubelet's own probe would never succeed, and no pod would ever be ready.
+#[test]
+fn ha_067_with_tls_the_readiness_probe_is_a_command_that_speaks_it() {
+    let chart = || Deployment::parse(&render_chart("everything-values.yaml", &[]));
+    let probe = "/spec/template/spec/containers/0/readinessProbe";
+    let command: Vec<String> =
+        items(&chart().only("StatefulSet").pointer(probe).expect("a probe")["exec"]["command"])
+            .map(|word| word.as_str().expect("text").to_owned())
+            .collect();
+    assert_eq!(
+        command.join(" "),
+        "/usr/local/bin/dexcli --server=127.0.0.1:8801 --timeout=1s --tls \
+         --tls-ca-file=/etc/dex-server-zd-tls/ca.crt --tls-server-name=billing.example.com health"
+    );
+    dexzd_cli::command().try_get_matches_from(&command).expect("dexcli takes it");
+    let mut changed = chart();
+    let grpc = json!({ "grpc": { "port": 8801, "service": "dex.FlowService" }, "periodSeconds": 1, "failureThreshold": 2 });
+    *changed.only_mut("StatefulSet").pointer_mut(probe).expect("a probe") = grpc;
+    let rules: Vec<&str> = broken(&changed).iter().map(|Broken { rule, .. }| *rule).collect();
+    assert_eq!(rules, ["HA-67"]);
+}
+
 /// The settings that well-meaning people change back.
 #[test]
 fn lesson_f1_a_change_of_what_matters_is_found() {
@@ -89,7 +111,9 @@ fn ha_067_only_the_readiness_probe_asks_for_health_and_clients_reach_only_the_re
     for (name, deployment) in all() {
         let pod = &deployment.only("StatefulSet")["spec"]["template"]["spec"];
         let container = &pod["containers"][0];
-        assert_eq!(container["readinessProbe"]["grpc"]["service"], "dex.FlowService", "{name}");
+        if config(&deployment).expect("a configuration").tls.is_none() {
+            assert_eq!(container["readinessProbe"]["grpc"]["service"], "dex.FlowService", "{name}");
+        }
         let for_clients: Vec<&Value> = deployment
             .of_kind("Service")
             .filter(|service| service["spec"]["publishNotReadyAddresses"] != true)
@@ -133,7 +157,7 @@ fn ha_077_pods_are_replaced_only_by_hand() {
 }
 
 #[test]
-fn ha_078_the_grace_period_follows_the_drain() {
+fn ha_078_review_7_13_the_grace_period_follows_the_drain() {
     let grace = |deployment: &Deployment| {
         deployment.only("StatefulSet").pointer(POD).expect("a pod")["terminationGracePeriodSeconds"].clone()
     };

@@ -39,6 +39,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   "clientTokenFile" "/etc/dex-server-zd-tokens/client-tokens"
   "adminTokenFile" "/etc/dex-server-zd-tokens/admin-tokens") -}}
 {{- end -}}
+{{- if hasKey .Values.extraConfig "tls" -}}
+{{- fail "extraConfig.tls: set tls.secretName instead, so that the readiness probe speaks TLS as well" -}}
+{{- end -}}
+{{- if .Values.tls.secretName -}}
+{{- $_ := required "tls.serverName: name what the certificate is for; the readiness probe checks it" .Values.tls.serverName -}}
+{{- $_ := set $config "tls" (dict
+  "certificateFile" "/etc/dex-server-zd-tls/tls.crt"
+  "keyFile" "/etc/dex-server-zd-tls/tls.key") -}}
+{{- end -}}
 {{- if hasKey .Values.extraConfig "lifecycle" -}}
 {{- fail "extraConfig.lifecycle: set attemptDrainTimeoutSeconds instead, so that the pod's grace period follows it" -}}
 {{- end -}}
