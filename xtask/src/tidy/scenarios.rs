@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::source::SourceFile;
 
 /// Levels whose rows must have a test.
-const TESTED: [&str; 4] = ["core", "simulator", "shell", "real processes"];
+const TESTED: [&str; 5] = ["core", "simulator", "shell", "real processes", "deployment"];
 /// Levels whose rows have none, or none yet.
 const UNTESTED: [&str; 2] = ["later", "document"];
 

@@ -44,7 +44,7 @@ fn d_009_every_status_has_one_class_per_operation() {
 }
 
 #[test]
-fn d_009_what_heals_with_time_or_fresh_credentials_is_transient_whatever_its_status() {
+fn d_009_review_12_7_what_heals_with_time_or_fresh_credentials_is_transient_whatever_its_status() {
     for (status, code) in [
         (400, "RequestTimeout"),
         (400, "ExpiredToken"),
