@@ -1,12 +1,20 @@
 //! The watchdog: ends a process that outlives its lease, whatever hangs (D-32, lesson 14).
 
-use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::io::{self, Write as _};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use dexzd_core::time::Instant;
 
 use crate::clock::Clock;
+
+/// D-32: a process that ended so has a last line too. A process that was frozen for longer than its lease and 5 s
+/// meets its watchdog before anything else.
+const LAST_WORDS: &str = "dex-server-zd stopped: lease_expired: the lease ended 5 s ago and this process had not: it was \
+                          frozen, or something in it hangs; see docs/errors/lease_expired.md\n";
+/// Who reads stderr may hang too.
+const FOR_LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Armed with an instant, it calls `exit` then, which is [`exit_now`] outside of tests. Its thread lives as long as the process.
 #[derive(Clone)]
@@ -56,7 +64,25 @@ fn watch(shared: &Shared, clock: &Clock, exit: fn()) {
 /// `_exit(1)`: ends the process without running anything else. No destructor and no exit handler can hang.
 #[allow(unsafe_code)]
 pub(super) fn exit_now() {
+    say_why();
     // SAFETY: `_exit` takes no pointer and returns to nobody; what this process leaves unfinished is
     // what a kill leaves unfinished.
     unsafe { libc::_exit(1) }
+}
+
+/// On a thread of its own, which keeps stderr to itself from then on: no line comes after the last one.
+fn say_why() {
+    let (done, said) = mpsc::channel();
+    let speaker = thread::Builder::new().name("dexzd-last-words".to_owned()).spawn(move || {
+        let mut stderr = io::stderr().lock();
+        // Nobody can be told that stderr is gone.
+        let _ = stderr.write_all(LAST_WORDS.as_bytes());
+        let _ = done.send(());
+        loop {
+            thread::park();
+        }
+    });
+    if speaker.is_ok() {
+        let _ = said.recv_timeout(FOR_LAST_WORDS);
+    }
 }

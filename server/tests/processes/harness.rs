@@ -14,6 +14,21 @@ use rustix::process::{Pid, Signal, kill_process};
 /// A process that has not said "ready" or ended by then hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// A namespace in which this process may mount something.
+pub(crate) const SMALL_VOLUME: &[&str] = &["unshare", "--mount", "--map-root-user"];
+
+/// Whether this machine lets us have such a namespace. Some let only root, and containers often nobody: what
+/// needs one is then left out, and says so.
+pub(crate) fn namespace_is_allowed(unshare: &[&str]) -> bool {
+    let inside = if unshare == SMALL_VOLUME { "mount -t tmpfs volume /mnt" } else { "true" };
+    let status = Command::new(unshare[0]).args(&unshare[1..]).args(["sh", "-c", inside]).status();
+    let is_allowed = status.is_ok_and(|status| status.success());
+    if !is_allowed {
+        eprintln!("LEFT OUT: this machine does not allow `{}`", unshare.join(" "));
+    }
+    is_allowed
+}
+
 /// How a process ended, and everything that it said on stderr.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -44,7 +59,8 @@ pub(crate) struct Server {
 pub(crate) struct Start {
     arguments: Vec<String>,
     yaml: String,
-    ignore_file_size_signal: bool,
+    /// A command that ends by becoming the server.
+    within: Vec<String>,
 }
 
 impl Start {
@@ -60,19 +76,18 @@ impl Start {
             "local" => "metrics: {listen: '127.0.0.1:0'}\n",
             _ => "",
         };
-        let start = Self {
-            arguments: vec![profile.to_owned()],
-            yaml: yaml.to_owned(),
-            ignore_file_size_signal: false,
-        };
+        let start = Self { arguments: vec![profile.to_owned()], yaml: yaml.to_owned(), within: Vec::new() };
         start.with(&["--data-dir", data_dir.to_str().expect("a plain path")])
     }
 
     /// `dex-server-zd serve` with the volume `data_dir`, on a folder that it shares with others of the node.
     pub(crate) fn serve(data_dir: &Path, store: &Path) -> Self {
-        let yaml = format!(
-            "nodeId: pair\nobjectStorage: {{kind: folder, path: {store:?}}}\nmetrics: {{listen: '127.0.0.1:0'}}\n"
-        );
+        Self::serve_on(data_dir, &format!("objectStorage: {{kind: folder, path: {store:?}}}\n"))
+    }
+
+    /// The same on whatever store this section of the configuration names.
+    pub(crate) fn serve_on(data_dir: &Path, object_storage: &str) -> Self {
+        let yaml = format!("nodeId: pair\n{object_storage}metrics: {{listen: '127.0.0.1:0'}}\n");
         Self { yaml, ..Self::profile("serve", data_dir) }
     }
 
@@ -88,9 +103,30 @@ impl Start {
         self
     }
 
+    /// With this in place of that in the configuration file.
+    pub(crate) fn replacing(mut self, old: &str, new: &str) -> Self {
+        assert!(self.yaml.contains(old), "{old} is not in {}", self.yaml);
+        self.yaml = self.yaml.replace(old, new);
+        self
+    }
+
     /// A write beyond a limit on the file size is an error and no signal, as on a full disk.
-    pub(crate) fn ignoring_file_size_signal(mut self) -> Self {
-        self.ignore_file_size_signal = true;
+    pub(crate) fn ignoring_file_size_signal(self) -> Self {
+        self.within(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+    }
+
+    /// With the data directory on a volume of so many bytes, which goes away with the process and is empty at
+    /// each start. Nobody else sees it, so no privileges are needed where people may have namespaces.
+    pub(crate) fn on_small_volume(self, megabytes: u32) -> Self {
+        let folder = self.arguments[2].clone();
+        std::fs::create_dir_all(&folder).expect("a folder to mount on");
+        let mount = format!("mount -t tmpfs -o size={megabytes}m volume '{folder}' && exec \"$0\" \"$@\"");
+        self.within(&[SMALL_VOLUME, &["sh", "-c", &mount]].concat())
+    }
+
+    /// Started by this command, to whose arguments those of the server are added.
+    pub(crate) fn within(mut self, command: &[&str]) -> Self {
+        self.within = command.iter().map(|&word| word.to_owned()).collect();
         self
     }
 
@@ -132,12 +168,12 @@ impl Start {
 
     fn command(&self) -> Command {
         let binary = env!("CARGO_BIN_EXE_dex-server-zd");
-        if !self.ignore_file_size_signal {
+        let Some((program, arguments)) = self.within.split_first() else {
             return Command::new(binary);
-        }
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", binary]);
-        shell
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).arg(binary);
+        command
     }
 
     fn spawn(mut self, word: &str) -> Result<Server, Ended> {
@@ -220,6 +256,20 @@ impl Server {
         kill_process(self.pid(), signal).expect("it runs");
     }
 
+    /// SIGSTOP, until every thread of it has stopped.
+    pub(crate) fn freeze(&mut self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.pid().as_raw_nonzero());
+        let is_stopped = |task: std::io::Result<std::fs::DirEntry>| {
+            let stat = task.and_then(|task| std::fs::read_to_string(task.path().join("stat")));
+            // pid (name) state …
+            stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T")))
+        };
+        while !std::fs::read_dir(&tasks).expect("it runs").all(is_stopped) {
+            std::thread::yield_now();
+        }
+    }
+
     /// Whether it has not ended yet.
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.as_mut().expect("not ended").try_wait().expect("its own child").is_none()
@@ -230,6 +280,16 @@ impl Server {
         let limit = rustix::process::Rlimit { current: Some(bytes), maximum: Some(bytes) };
         rustix::process::prlimit(Some(self.pid()), rustix::process::Resource::Fsize, limit)
             .expect("its own child");
+    }
+
+    /// The volume of a process that was started on a small one takes no more.
+    pub(crate) fn fill_volume(&self, data_dir: &Path) {
+        let inside = data_dir.strip_prefix("/").expect("absolute");
+        let root = PathBuf::from(format!("/proc/{}/root", self.pid().as_raw_nonzero()));
+        let mut file = std::fs::File::create(root.join(inside).join("filler")).expect("its volume");
+        let block = vec![0; 64 << 10];
+        // As a last step byte by byte, until there is none left.
+        while file.write(&block).is_ok_and(|written| written > 0) {}
     }
 
     /// The end, whatever brings it.

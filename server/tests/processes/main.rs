@@ -8,14 +8,25 @@
     reason = "a test may sleep on a thread of its own and print what it found"
 )]
 
+mod clocks;
 mod damage;
 mod disk;
 mod drain;
+mod epochs;
 mod flows;
+mod frozen;
 mod harness;
 mod input;
 mod kill;
+mod lease_object;
+mod load;
+mod log_objects;
+mod pair;
+mod refusals;
+mod release;
 mod security;
 mod standby;
 mod start;
 mod step_down;
+mod takeover;
+mod volume;
