@@ -207,6 +207,9 @@ fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
             answer
         };
         thread::sleep(half);
+        if request.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close")) {
+            return answer.with("Connection", "close").write(&mut writer, &request.method);
+        }
         answer.write(&mut writer, &request.method)?;
     }
     Ok(())

@@ -127,3 +127,14 @@ fn requests_over_the_network_are_answered_and_recorded() {
     assert_eq!(recorded, [(Kind::Put, "k/1".to_owned(), 200, 3), (Kind::Get, "k/1".to_owned(), 200, 0),]);
     assert_eq!(bucket.size(), (1, 3));
 }
+
+#[test]
+fn a_connection_for_one_request_ends_with_its_answer() {
+    let bucket = Bucket::open("b", Latency::NONE).expect("a free port");
+    let mut connection = TcpStream::connect(bucket.address).expect("it listens");
+    connection.write_all(b"GET /b/key HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n").expect("open");
+    let mut answer = String::new();
+    // Without the end of the connection this does not return.
+    connection.read_to_string(&mut answer).expect("text");
+    assert!(answer.starts_with("HTTP/1.1 404 ") && answer.contains("Connection: close\r\n"), "{answer}");
+}

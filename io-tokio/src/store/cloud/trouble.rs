@@ -132,7 +132,7 @@ fn answered(config: &CloudConfig, from: &str, operation: Operation, answer: &Ans
     } else if answer.status == 403 && (answer.code.is_some() || answer.is_empty) {
         let text = format!(
             "access is denied ({said}): the credentials, which come from {from}, need the permissions of \
-             docs/object-stores.md on the {}",
+             docs/operator-guide.md on the {}",
             config.bucket()
         );
         (TroubleKind::Denied, text)

@@ -50,7 +50,7 @@ fn every_trouble_names_the_thing_and_the_deed() {
             coded(403, "AccessDenied"),
             TroubleKind::Denied,
             "access is denied (403 AccessDenied): the credentials, which come from the test, need the permissions of \
-             docs/object-stores.md on the bucket orders",
+             docs/operator-guide.md on the bucket orders",
         ),
         (
             coded(403, "SignatureDoesNotMatch"),
