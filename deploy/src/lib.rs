@@ -10,18 +10,7 @@ pub mod promql;
 pub mod rules;
 pub mod tools;
 
-use std::path::PathBuf;
-
-/// The repository. Asked when it runs, not when it is compiled: clones may share a target folder.
-///
-/// # Panics
-///
-/// Outside of cargo.
-#[must_use]
-pub fn repository() -> PathBuf {
-    let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
-    PathBuf::from(package).parent().expect("this package lies in the repository").to_path_buf()
-}
+pub use dexzd_rig::tools::repository;
 
 /// The text of a file of the repository.
 ///

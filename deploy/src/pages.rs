@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::repository;
+
 /// Every page: those at the top of the repository, and all below `docs`.
 ///
 /// # Panics
@@ -12,7 +14,7 @@ pub fn all() -> Vec<Page> {
     let mut pages: Vec<Page> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "fuzz/README.md"].map(Page::read).into();
     for folder in ["docs", "docs/errors"] {
-        let entries = std::fs::read_dir(crate::repository().join(folder)).expect("the folder of the pages");
+        let entries = std::fs::read_dir(repository().join(folder)).expect("the folder of the pages");
         for entry in entries {
             let name = entry.expect("readable").file_name().to_string_lossy().into_owned();
             if name.ends_with(".md") {

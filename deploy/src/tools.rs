@@ -1,19 +1,13 @@
 //! Other people's programs that judge what is shipped. `cargo xtask setup` installs them.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use crate::repository;
 
-/// `helm`, `promtool` or `kubernetes-validate`: where setup has put it, else wherever the shell finds it.
-///
-/// `DEXZD_DEPLOY_TOOLS` names another folder.
+/// `helm`, `promtool` or `kubernetes-validate`.
 #[must_use]
 pub fn tool(name: &str) -> Command {
-    let folder = std::env::var_os("DEXZD_DEPLOY_TOOLS").map_or_else(default_folder, PathBuf::from);
-    let installed = folder.join(name);
-    Command::new(if installed.exists() { installed.into_os_string() } else { OsString::from(name) })
+    Command::new(dexzd_rig::tools::program(&repository(), name))
 }
 
 /// Runs it in the repository, and gives what it said.
@@ -58,10 +52,3 @@ pub fn try_render_chart(values_file: &str, more: &[&str]) -> Output {
 
 /// The chart's folder.
 pub const CHART: &str = "deploy/helm/dex-server-zd";
-
-/// `deploy-tools` in the target folder, which every clone on this machine may share.
-fn default_folder() -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
-    target.join("deploy-tools")
-}

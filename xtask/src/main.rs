@@ -5,7 +5,6 @@
 
 mod bench;
 mod demo;
-mod deploy_tools;
 mod fix;
 mod fuzz;
 mod node;
@@ -18,6 +17,7 @@ mod sim;
 mod takeover;
 mod test;
 mod tidy;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         return sim::run(arguments).unwrap_or_else(failed);
     }
     let result = match command {
-        Command::Setup => setup::run(setup::Need::RocksDb).and_then(|()| deploy_tools::install()),
+        Command::Setup => setup::run(setup::Need::RocksDb).and_then(|()| tools::install()),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
         Command::Bench(benchmark) => bench::run(&benchmark),

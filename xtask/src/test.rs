@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use crate::demo;
-use crate::deploy_tools;
 use crate::processes::build;
 use crate::setup::{self, Need};
 use crate::shell::{self, Failure, cargo};
 use crate::tidy;
+use crate::tools;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.light {
         setup::run(Need::Checks)?;
     }
-    deploy_tools::install()?;
+    tools::install()?;
     // From quick to slow, so that a small mistake is not found after an hour.
     shell::run(&mut cargo(&["fmt", "--all", "--check"]))?;
     tidy::check()?;

