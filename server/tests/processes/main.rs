@@ -9,6 +9,7 @@
 )]
 
 mod clocks;
+mod cloud;
 mod damage;
 mod disk;
 mod drain;
@@ -28,5 +29,8 @@ mod security;
 mod standby;
 mod start;
 mod step_down;
+mod store_faults;
+mod store_refusals;
+mod stores;
 mod takeover;
 mod volume;

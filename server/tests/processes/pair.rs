@@ -17,17 +17,23 @@ pub(crate) const HOT: &str = "lease: {duration: 3s}\nstandby: {mode: hot, stepDo
 /// One of the processes of a node, running or not.
 pub(crate) struct Member {
     pub(crate) data: PathBuf,
+    /// Of a folder store.
     pub(crate) store: PathBuf,
+    /// `objectStorage`, as in its configuration.
+    section: String,
     pub(crate) api: String,
 }
 
 impl Member {
     pub(crate) fn new(home: &Home, name: &str, store: &Path) -> Self {
-        Self {
-            data: home.folder(name).join("data"),
-            store: store.to_path_buf(),
-            api: format!("127.0.0.1:{}", free_port()),
-        }
+        let section = format!("objectStorage: {{kind: folder, path: {store:?}}}\n");
+        Self { store: store.to_path_buf(), ..Self::on(home, name, section) }
+    }
+
+    /// On the store that this section names.
+    pub(crate) fn on(home: &Home, name: &str, section: String) -> Self {
+        let data = home.folder(name).join("data");
+        Self { data, store: PathBuf::new(), section, api: format!("127.0.0.1:{}", free_port()) }
     }
 
     /// Two of them, and both addresses for clients.
@@ -39,7 +45,7 @@ impl Member {
     }
 
     pub(crate) fn start(&self) -> Start {
-        Start::serve(&self.data, &self.store).config(HOT)
+        Start::serve_on(&self.data, &self.section).config(HOT)
     }
 
     pub(crate) fn active(&self) -> Server {
