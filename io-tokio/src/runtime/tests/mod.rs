@@ -4,6 +4,7 @@
 #![allow(clippy::wildcard_enum_match_arm)]
 
 mod faults;
+mod moments;
 mod shared;
 mod snapshots;
 
