@@ -22,6 +22,7 @@ mod kill;
 mod lease_object;
 mod load;
 mod log_objects;
+mod one_name;
 mod pair;
 mod refusals;
 mod release;
