@@ -8,6 +8,7 @@
 mod clock;
 mod devlock;
 mod durability;
+mod exit;
 mod files;
 mod gate;
 pub mod local;
@@ -19,4 +20,5 @@ pub mod store;
 pub use clock::{Clock, entropy, entropy_u128};
 pub use devlock::{DevLock, LOCK_FILE, LockError, LockOutcome, VOLUME_LOCK_FILE};
 pub use durability::{CleanRun, DurabilityMode, UncleanError, UnknownDurabilityMode};
+pub use exit::exit_at_once;
 pub use gate::Gate;

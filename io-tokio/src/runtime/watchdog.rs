@@ -8,6 +8,7 @@ use std::time::Duration;
 use dexzd_core::time::Instant;
 
 use crate::clock::Clock;
+use crate::exit::exit_at_once;
 
 /// D-32: a process that ended so has a last line too. A process that was frozen for longer than its lease and 5 s
 /// meets its watchdog before anything else.
@@ -61,13 +62,10 @@ fn watch(shared: &Shared, clock: &Clock, exit: fn()) {
     }
 }
 
-/// `_exit(1)`: ends the process without running anything else. No destructor and no exit handler can hang.
-#[allow(unsafe_code)]
+/// Ends the process, whatever hangs.
 pub(super) fn exit_now() {
     say_why();
-    // SAFETY: `_exit` takes no pointer and returns to nobody; what this process leaves unfinished is
-    // what a kill leaves unfinished.
-    unsafe { libc::_exit(1) }
+    exit_at_once(1)
 }
 
 /// On a thread of its own, which keeps stderr to itself from then on: no line comes after the last one.
